@@ -1,0 +1,1 @@
+"""The computational primitive: V -> K V, never forming K unless told to."""

@@ -1,0 +1,110 @@
+"""Tiles in JAX: any kernel whose formula follows the array namespace, on CPU, GPU or TPU.
+
+JAX evaluates a tile, fused from distances to profile, in the tile's dtype, and hands it over as float64; the product
+with it is BLAS in float64 (measured: XLA's own products of such tiles were two to ten times slower, and summing in
+float32 would cost the accuracy). One shape is compiled per number of features, for every n and all parameter values.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from itergp.linalg.engines import TiledEngine
+from itergp.prior.kernels import Kernel
+
+
+def register(kernel: Kernel) -> None:
+    """Make the kernel and its parts known to JAX as trees of their parameters."""
+    _register(type(kernel))
+    for part in fields(kernel):  # type: ignore[arg-type]
+        value = getattr(kernel, part.name)
+        if isinstance(value, Kernel):
+            register(value)
+
+
+@functools.cache
+def _register(cls: type) -> None:
+    static = [part.name for part in fields(cls) if part.metadata.get("static")]
+    data = [part.name for part in fields(cls) if part.name not in static]
+    jax.tree_util.register_dataclass(cls, data_fields=data, meta_fields=static)
+
+
+def as_tree(kernel: Kernel, dtype: Any) -> Kernel:
+    """The kernel with arrays for parameters: Python numbers would be compiled in, and every value compiled anew."""
+    register(kernel)
+    return jax.tree.map(lambda leaf: np.asarray(leaf, dtype=dtype), kernel)
+
+
+@jax.jit
+def _tile(kernel: Kernel, X0T: Any, X1T: Any) -> Any:
+    return kernel(X0T.T, X1T.T).astype(jnp.float64)  # features first: contiguous reads in the loop over features
+
+
+@jax.jit
+def _tile_gradient(kernel: Kernel, X0T: Any, X1T: Any, A: Any, B: Any) -> Any:
+    def total(kernel: Kernel, X0T: Any) -> Any:
+        return jnp.sum((A @ B.T) * kernel(X0T.T, X1T.T))
+
+    return jax.grad(total, argnums=(0, 1))(kernel, X0T)
+
+
+def _with_x64(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapped(*args: Any) -> Any:
+        with jax.enable_x64(True):
+            return function(*args)
+
+    return wrapped
+
+
+class JaxEngine(TiledEngine):
+    name = "jax"
+    tile_size = 1024
+    padding = 1024
+
+    def supports(self, kernel: Kernel, d: int) -> str:
+        if not is_dataclass(kernel):
+            return f"{type(kernel).__name__} is not a dataclass, so JAX cannot see its parameters"
+        shape = jax.ShapeDtypeStruct((4, d), np.float32)
+        try:
+            jax.eval_shape(lambda X0, X1: as_tree(kernel, np.float32)(X0, X1), shape, shape)
+        except Exception as error:  # whatever a user's formula raises on tracers
+            return f"JAX cannot trace {type(kernel).__name__} ({type(error).__name__})"
+        return ""
+
+    @_with_x64
+    def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        m, n = X0.shape[0], X1.shape[0]
+        T = self.tile_size
+        if m != T or n != T:  # one compiled shape only
+            out = np.empty((m, n))
+            for i in range(0, m, T):
+                for j in range(0, n, T):
+                    rows, columns = self.padded(X0[i : i + T], T), self.padded(X1[j : j + T], T)
+                    out[i : i + T, j : j + T] = self.dense(kernel, rows, columns, dtype)[: m - i, : n - j]
+            return out
+        X0T, X1T = np.ascontiguousarray(X0.T, dtype=dtype), np.ascontiguousarray(X1.T, dtype=dtype)
+        return np.asarray(_tile(as_tree(kernel, dtype), X0T, X1T))
+
+    @_with_x64
+    def gradient(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple[Kernel, np.ndarray]:
+        T, tree = self.tile_size, as_tree(kernel, np.float64)
+        in_parameters = jax.tree.map(np.zeros_like, tree)
+        in_inputs = np.zeros_like(X0)
+        zero = lambda V: np.concatenate([V, np.zeros((-V.shape[0] % T, V.shape[1]))])  # noqa: E731
+        for i in range(0, X0.shape[0], T):
+            rows, Ai = self.padded(X0[i : i + T], T), zero(A[i : i + T])
+            for j in range(0, X1.shape[0], T):
+                columns, Bj = self.padded(X1[j : j + T], T), zero(B[j : j + T])
+                slopes, slope = _tile_gradient(tree, rows.T, columns.T, Ai, Bj)
+                in_parameters = jax.tree.map(lambda total, new: total + np.asarray(new), in_parameters, slopes)
+                in_inputs[i : i + T] += np.asarray(slope).T[: X0.shape[0] - i]
+        return in_parameters, in_inputs
+
+
+ENGINE = JaxEngine()

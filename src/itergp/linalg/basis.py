@@ -1,0 +1,248 @@
+"""Where n x r numbers live: the actions Q, the products K Q, and the Cholesky factor of their Gram matrix.
+
+All are append-only, and what was appended never changes. So a state keeps its view of the first columns while a later
+one goes on in the same memory; two that go on from the same state do not see each other (the second one copies).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+CHUNK = 64  # columns per allocation
+
+
+class _Chunk:
+    """Columns in one allocation; `filled` of them are taken, by whoever came first."""
+
+    def __init__(self, n: int, capacity: int) -> None:
+        self.array = np.empty((n, capacity), order="F")
+        self.filled = 0
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A dense n x r matrix that grows by columns."""
+
+    n: int
+    chunks: tuple[tuple[_Chunk, int], ...] = ()  # (memory, how many of its columns are ours)
+
+    @property
+    def size(self) -> int:
+        return sum(used for _, used in self.chunks)
+
+    def append(self, block: np.ndarray) -> "Columns":
+        chunks, block = list(self.chunks), np.asarray(block)
+        while block.shape[1]:
+            if not chunks or chunks[-1][1] == chunks[-1][0].array.shape[1]:
+                chunks.append((_Chunk(self.n, max(CHUNK, block.shape[1])), 0))
+            chunk, used = chunks[-1]
+            if chunk.filled != used:  # somebody else went on from here
+                copy = _Chunk(self.n, chunk.array.shape[1])
+                copy.array[:, :used] = chunk.array[:, :used]
+                chunk = copy
+            width = min(block.shape[1], chunk.array.shape[1] - used)
+            chunk.array[:, used : used + width] = block[:, :width]
+            chunk.filled = used + width
+            chunks[-1] = (chunk, used + width)
+            block = block[:, width:]
+        return Columns(self.n, tuple(chunks))
+
+    def inner(self, V: np.ndarray) -> np.ndarray:
+        """self^T V"""
+        parts = [chunk.array[:, :used].T @ V for chunk, used in self.chunks]
+        return np.concatenate(parts) if parts else np.zeros((0, V.shape[1]))
+
+    def combine(self, C: np.ndarray) -> np.ndarray:
+        """self[:, :len(C)] @ C"""
+        out, start = np.zeros((self.n, C.shape[1])), 0
+        for chunk, used in self.chunks:
+            stop = min(start + used, C.shape[0])
+            if stop > start:
+                out += chunk.array[:, : stop - start] @ C[start:stop]
+            start += used
+        return out
+
+    def between(self, start: int, stop: int) -> np.ndarray:
+        """Columns start to stop, as an array."""
+        out, first = [], 0
+        for chunk, used in self.chunks:
+            a, b = max(start - first, 0), min(stop - first, used)
+            if b > a:
+                out.append(chunk.array[:, a:b])
+            first += used
+        return np.concatenate(out, axis=1) if len(out) != 1 else out[0] if out else np.zeros((self.n, 0))
+
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        return np.concatenate([chunk.array[indices, :used] for chunk, used in self.chunks] or [np.zeros((len(indices), 0))], axis=1)
+
+    def with_rows(self, new: np.ndarray) -> "Columns":
+        """More rows below, in new memory of the same layout."""
+        chunks, start = [], 0
+        for chunk, used in self.chunks:
+            grown = _Chunk(self.n + new.shape[0], chunk.array.shape[1])
+            grown.array[: self.n, :used] = chunk.array[:, :used]
+            grown.array[self.n :, :used] = new[:, start : start + used]
+            grown.filled = used
+            chunks.append((grown, used))
+            start += used
+        return Columns(self.n + new.shape[0], tuple(chunks))
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The actions Q, dense and sparse blocks in their order, and K Q."""
+
+    n: int
+    parts: tuple[Columns | sp.csc_array, ...]
+    KQ: Columns
+
+    @staticmethod
+    def empty(n: int) -> "Basis":
+        return Basis(n, (), Columns(n))
+
+    @property
+    def size(self) -> int:
+        return self.KQ.size
+
+    @property
+    def sparse(self) -> bool:
+        """True when every action is sparse, so that predictions need a few rows only."""
+        return all(not isinstance(part, Columns) for part in self.parts)
+
+    def append(self, Q: np.ndarray | sp.csc_array, KQ: np.ndarray) -> "Basis":
+        parts = list(self.parts)
+        if sp.issparse(Q):
+            if parts and not isinstance(parts[-1], Columns):
+                parts[-1] = sp.csc_array(sp.hstack([parts[-1], Q]))
+            else:
+                parts.append(sp.csc_array(Q))
+        elif parts and isinstance(parts[-1], Columns):
+            parts[-1] = parts[-1].append(Q)
+        else:
+            parts.append(Columns(self.n).append(Q))
+        return Basis(self.n, tuple(parts), self.KQ.append(KQ))
+
+    def inner(self, V: np.ndarray) -> np.ndarray:
+        """Q^T V"""
+        products = [part.inner(V) if isinstance(part, Columns) else np.asarray(part.T @ V) for part in self.parts]
+        return np.concatenate(products) if products else np.zeros((0, V.shape[1]))
+
+    def combine(self, C: np.ndarray) -> np.ndarray:
+        """Q[:, :len(C)] @ C"""
+        out, start = np.zeros((self.n, C.shape[1])), 0
+        for part in self.parts:
+            size = part.size if isinstance(part, Columns) else part.shape[1]
+            some = C[start : start + size]
+            if len(some):
+                out += part.combine(some) if isinstance(part, Columns) else np.asarray(part[:, : len(some)] @ some)
+            start += size
+        return out
+
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        """Q[indices], dense."""
+        parts = [part.rows(indices) if isinstance(part, Columns) else part[indices].toarray() for part in self.parts]
+        return np.concatenate(parts, axis=1) if parts else np.zeros((len(indices), 0))
+
+    def actions(self, stop: int) -> np.ndarray | sp.csc_array:
+        """Q[:, :stop] as one array; sparse if every action is."""
+        if self.sparse and self.parts:
+            return sp.csc_array(sp.hstack(self.parts)[:, :stop])
+        return self.dense(0, stop)
+
+    def dense(self, start: int, stop: int) -> np.ndarray:
+        """Q[:, start:stop] as a dense array."""
+        out, first = [], 0
+        for part in self.parts:
+            size = part.size if isinstance(part, Columns) else part.shape[1]
+            a, b = max(start - first, 0), min(stop - first, size)
+            if b > a:
+                out.append(part.between(a, b) if isinstance(part, Columns) else part[:, a:b].toarray())
+            first += size
+        return np.concatenate(out, axis=1) if out else np.zeros((self.n, 0))
+
+    def support(self) -> np.ndarray | None:
+        """The rows that some action touches, where all actions are sparse; None when all rows count."""
+        if not self.sparse:
+            return None
+        touched = np.zeros(self.n, dtype=bool)
+        for part in self.parts:
+            touched[part.indices] = True
+        return np.flatnonzero(touched)
+
+    def unit_rows(self) -> np.ndarray:
+        """A mask of the rows whose unit vector is an action."""
+        taken = np.zeros(self.n, dtype=bool)
+        for part in self.parts:
+            if not isinstance(part, Columns):
+                single = np.diff(part.indptr) == 1
+                taken[part.indices[part.indptr[:-1][single]]] = True
+        return taken
+
+    def with_rows(self, KQ_new: np.ndarray) -> "Basis":
+        """More data: actions are zero on the new rows (Thm. S7), their products are not."""
+        more = KQ_new.shape[0]
+        grow = lambda part: (  # noqa: E731
+            part.with_rows(np.zeros((more, part.size)))
+            if isinstance(part, Columns)
+            else sp.csc_array((part.data, part.indices, part.indptr), shape=(self.n + more, part.shape[1]))
+        )
+        return Basis(self.n + more, tuple(grow(part) for part in self.parts), self.KQ.with_rows(KQ_new))
+
+
+class _Square:
+    def __init__(self, capacity: int) -> None:
+        self.array = np.zeros((capacity, capacity))
+        self.filled = 0
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A lower Cholesky factor L that grows by rows: L L^T = G."""
+
+    memory: _Square
+    size: int
+
+    @staticmethod
+    def empty() -> "Factor":
+        return Factor(_Square(CHUNK), 0)
+
+    def L(self, size: int | None = None) -> np.ndarray:
+        r = self.size if size is None else size
+        return self.memory.array[:r, :r]
+
+    def append(self, W: np.ndarray, L_bb: np.ndarray) -> "Factor":
+        """[[L, 0], [W^T, L_bb]]"""
+        r, b = W.shape
+        memory = self.memory
+        if memory.filled != r or r + b > memory.array.shape[0]:
+            memory = _Square(max(memory.array.shape[0], min(2 * (r + b), r + b + 4096)))
+            memory.array[:r, :r] = self.L()
+        memory.array[r : r + b, :r] = W.T
+        memory.array[r : r + b, r : r + b] = L_bb
+        memory.filled = r + b
+        return Factor(memory, r + b)
+
+    def solve(self, B: np.ndarray, size: int | None = None) -> np.ndarray:
+        """L^{-1} B"""
+        L = self.L(size)
+        return scipy.linalg.solve_triangular(L, B, lower=True, check_finite=False) if L.size else np.zeros((0, B.shape[1]))
+
+    def solve_transposed(self, B: np.ndarray, size: int | None = None) -> np.ndarray:
+        """L^{-T} B"""
+        L = self.L(size)
+        return scipy.linalg.solve_triangular(L, B, lower=True, trans=1, check_finite=False) if L.size else np.zeros((0, B.shape[1]))
+
+
+def cholesky_keeping(S: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cholesky of S without the columns whose pivot falls below `least`: the factor, and the columns kept, in order."""
+    kept = np.arange(S.shape[0])
+    while kept.size:
+        L, failed = scipy.linalg.lapack.dpotrf(S[np.ix_(kept, kept)], lower=1, clean=1)
+        small = np.flatnonzero(np.diag(L)[: failed - 1 if failed else None] ** 2 < least[kept][: failed - 1 if failed else None])
+        first = int(small[0]) if small.size else failed - 1
+        if first < 0:
+            return L, kept
+        kept = np.delete(kept, first)
+    return np.zeros((0, 0)), kept

@@ -1,0 +1,70 @@
+"""How to compute: one frozen value, passed down."""
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from itergp.errors import InputError, MemoryLimitError
+from itergp.validate import choice, count
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+def parse_bytes(name: str, value: Any) -> int:
+    """A number of bytes, or text such as "4GB", "500 MB", "2GiB"."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", value.upper()) if isinstance(value, str) else None
+    if match is None:
+        raise InputError(f"{name} is {value!r}; expected 'auto', a number of bytes >= 0, or text such as '4GB'.")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def available_bytes() -> int:
+    """Memory that a new allocation may take: free memory and caches, within the limits of the container."""
+    candidates = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")] if hasattr(os, "sysconf") else []
+    try:
+        with open("/proc/meminfo") as lines:
+            candidates = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
+        with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
+            candidates.append(int(limit.read()) - int(used.read()))
+    except (OSError, ValueError):
+        pass  # not Linux, or no limit
+    return max(0, min(candidates)) if candidates else 4 * 2**30
+
+
+def require_bytes(needed: float, what: str, remedy: str) -> None:
+    """Refuse work that does not fit, before it starts, with the numbers."""
+    available = available_bytes()
+    if needed > available:
+        raise MemoryLimitError(f"{what} needs about {needed / 1e9:.1f} GB; {available / 1e9:.1f} GB are available. {remedy}")
+
+
+@dataclass(frozen=True)
+class Compute:
+    """dtype of kernel tiles, bytes for stored tiles, engine, threads.
+
+    `dtype="auto"` takes float32 where its rounding stays far below the noise, else float64. `cache="auto"` stores
+    tiles in at most a quarter of the memory that is available; 0 never stores any. `engine` is a name, or an object
+    with the methods of `itergp.linalg.engines.Engine`.
+    """
+
+    dtype: str = "auto"
+    cache: int | str = "auto"
+    engine: Any = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        choice("Compute.dtype", self.dtype, ("auto", "float64", "float32"))
+        if self.cache != "auto":
+            object.__setattr__(self, "cache", parse_bytes("Compute.cache", self.cache))
+        if isinstance(self.engine, str):
+            choice("Compute.engine", self.engine, ("auto", "numpy", "jax", "native"))
+        elif not hasattr(self.engine, "symmetric"):
+            raise InputError(f"Compute.engine is {self.engine!r}; expected a name or an object as in itergp.linalg.engines.Engine.")
+        if self.threads is not None:
+            count("Compute.threads", self.threads)
+
+    def cache_bytes(self) -> int:
+        return available_bytes() // 4 if self.cache == "auto" else int(self.cache)

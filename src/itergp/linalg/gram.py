@@ -1,0 +1,140 @@
+"""Gram: the kernel matrix K = k(X, X) of a data set, as something to multiply with. No noise in it."""
+
+import contextlib
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from itergp.errors import InputError, KernelError
+from itergp.linalg.compute import Compute, require_bytes
+from itergp.linalg.engines import SMALL, Tick, TileCache, choose, no_tick
+from itergp.prior.kernels import Kernel
+from itergp.validate import as_float64, finite, inputs
+
+# Rounding of a product with an orthonormal block, over u * k0 * amplification * sqrt(rows). Measured spectral norms of
+# K(float32) - K stay below 0.5 of that at n = 2,000, 10,000 and 50,000: `benchmarks/rounding.py`, `docs/reliability.md`.
+ROUNDING = 1.0
+UNIT = {"float32": float(np.finfo(np.float32).eps) / 2, "float64": float(np.finfo(np.float64).eps) / 2}
+
+
+class Gram:
+    """`gram @ V` is K V; `passes` and `entries` count what was evaluated so far."""
+
+    def __init__(self, kernel: Kernel, X: ArrayLike, compute: Compute = Compute()) -> None:  # noqa: B008 (frozen)
+        X = inputs("X", X)
+        kernel.check_features(X.shape[1])
+        dtype = ("float32" if X.shape[0] > 2 * SMALL else "float64") if compute.dtype == "auto" else compute.dtype
+        self.kernel, self.X, self.compute = kernel, X, compute
+        self.dtype = np.dtype(dtype)
+        self.engine, self.engine_reason = choose(compute, kernel, *X.shape)
+        self.cache = TileCache(compute.cache_bytes())
+        # float32 coordinates are differences to a point among the data; of the first rows only, so that it stays
+        self.origin = X[:32].mean(axis=0) if kernel.stationary else np.zeros(X.shape[1])
+        self.passes = 0
+        self.entries = 0
+        self._diagonal = self._checked(np.array(kernel.diagonal(X), dtype=np.float64))
+        self._k0 = np.maximum.accumulate(self._diagonal)
+        self._amplification = (0, 0.0)  # (rows, value): the last one asked for
+
+    @property
+    def n(self) -> int:
+        return self.X.shape[0]
+
+    def __matmul__(self, V: ArrayLike) -> np.ndarray:
+        V = finite("V", as_float64("V", V))
+        if V.ndim not in (1, 2) or V.shape[0] != self.n:
+            raise InputError(f"V has shape {V.shape}; expected ({self.n},) or ({self.n}, columns): one row per row of X.")
+        return self.multiply(V[:, None])[:, 0] if V.ndim == 1 else self.multiply(V)
+
+    def multiply(self, V: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
+        """K V for a block of columns: one pass."""
+        out = self._symmetric(V, 0, tick)
+        self.passes += 1
+        return out
+
+    def multiply_rows(self, V: np.ndarray, first: int, tick: Tick = no_tick) -> np.ndarray:
+        """(K V)[first:], to the bit what `multiply` gives for those rows."""
+        return self._symmetric(V, first, tick)[first:]
+
+    def _symmetric(self, V: np.ndarray, first: int, tick: Tick) -> np.ndarray:
+        with self._threads():
+            out = self.engine.symmetric(self.kernel, self._tile_inputs(self.X), V, self.dtype, self.cache, first, tick)
+        self.entries += (self.n * (self.n + 1) - first * (first + 1)) // 2
+        return self._checked(out)
+
+    def columns(self, indices: ArrayLike) -> np.ndarray:
+        """K[:, indices], in float64: these are few, and they are the actions' own products."""
+        rows = np.asarray(indices, dtype=np.intp)
+        require_bytes(8.0 * self.n * rows.size, f"{rows.size} columns of K", "Ask for fewer at once.")
+        with self._threads():
+            out = self.engine.dense(self.kernel, self.X, self.X[rows], np.dtype("float64"))
+        self.entries += out.size
+        return self._checked(np.asarray(out, dtype=np.float64))
+
+    def multiply_columns(self, indices: np.ndarray, W: np.ndarray, first: int = 0, tick: Tick = no_tick) -> np.ndarray:
+        """K[first:, indices] @ W in float64, without storing those columns."""
+        return self._cross(self.X[first:], self.X[indices], W, tick)
+
+    def cross(self, X0: np.ndarray, V: np.ndarray, support: np.ndarray | None = None, tick: Tick = no_tick) -> np.ndarray:
+        """k(X0, X) @ V in float64, for predictions; `support` lists the rows where V is not zero, if they are few."""
+        return self._cross(X0, self.X, V, tick) if support is None else self.multiply_points(X0, support, V[support], tick)
+
+    def multiply_points(self, X0: np.ndarray, support: np.ndarray, W: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
+        """k(X0, X[support]) @ W in float64."""
+        return self._cross(X0, self.X[support], W, tick)
+
+    def cross_transposed(self, X0: np.ndarray, V: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
+        """k(X, X0) @ V in float64."""
+        return self._cross(self.X, X0, V, tick)
+
+    def _cross(self, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, tick: Tick) -> np.ndarray:
+        with self._threads():
+            out = self.engine.product(self.kernel, X0, X1, np.ascontiguousarray(V), np.dtype("float64"), tick)
+        self.entries += X0.shape[0] * X1.shape[0]
+        return self._checked(out)
+
+    def diagonal(self) -> np.ndarray:
+        return self._diagonal.copy()
+
+    def rounding(self, rows: int, dtype: str | None = None) -> float:
+        """tau: a bound on the spectral norm of the rounding error of K over its first `rows` rows (DESIGN, section 3)."""
+        rows = max(1, rows)  # of these rows alone, so that appending others changes nothing
+        if self._amplification[0] != rows:
+            self._amplification = (rows, self.kernel.amplification(self._tile_inputs(self.X[:rows])))
+        return ROUNDING * UNIT[dtype or self.dtype.name] * float(self._k0[rows - 1]) * self._amplification[1] * rows**0.5
+
+    def extended(self, X: np.ndarray) -> "Gram":
+        """The Gram of the same data with more rows: counts go on, whole stored tiles stay."""
+        new = Gram(self.kernel, np.concatenate([self.X, X]), self.compute_fixed())
+        new.origin = self.origin
+        new.passes, new.entries, new.cache = self.passes, self.entries, self.cache
+        if self.engine is not new.engine:
+            new.cache = TileCache(self.compute.cache_bytes())
+        return new
+
+    def compute_fixed(self) -> Compute:
+        """The Compute that gives this very Gram again, with nothing left to choose by size."""
+        engine = self.engine.name if isinstance(self.compute.engine, str) else self.compute.engine
+        return Compute(self.dtype.name, self.compute.cache, engine, self.compute.threads)
+
+    def _tile_inputs(self, X: np.ndarray) -> np.ndarray:
+        return X - self.origin if self.dtype == np.float32 else X
+
+    def _checked(self, out: np.ndarray) -> np.ndarray:
+        if not np.isfinite(out).all():
+            raise KernelError(
+                f"The kernel {type(self.kernel).__name__} returned values that are not finite for these inputs; expected "
+                "finite numbers. Check its formula, and the scale of the inputs against its lengthscale."
+            )
+        return out
+
+    @contextlib.contextmanager
+    def _threads(self) -> Iterator[None]:
+        if self.compute.threads is None:
+            yield
+            return
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(self.compute.threads):
+            yield

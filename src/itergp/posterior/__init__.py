@@ -1,0 +1,1 @@
+"""Eq. (6): the combined posterior, its parts, its samples."""

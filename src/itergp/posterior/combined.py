@@ -1,0 +1,266 @@
+"""The combined posterior GP(mu_i, k_i): mathematical plus computational uncertainty, valid whenever you stop (Eq. 6)."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from itergp.errors import InputError, PrecisionWarning
+from itergp.linalg.compute import Compute, require_bytes
+from itergp.linalg.low_rank import DiagonalPlusLowRank
+from itergp.prior.gp import Prior
+from itergp.solver.loop import Callback, extend, solve
+from itergp.solver.policies import UnitVector, default_actions, default_policy
+from itergp.solver.problem import Problem
+from itergp.solver.state import State, Status, Step
+from itergp.solver.stopping import MaxActions, StoppingCriterion
+from itergp.validate import count, inputs, noise_variance
+
+if TYPE_CHECKING:
+    from itergp.posterior.local import LocalPosterior
+    from itergp.posterior.sampling import SampleFunction
+    from itergp.posterior.uncertainty import Certificate, Decomposition, Share
+
+NEW_ROWS = 1000  # `extend` acts on each new row up to here, and on so many of them at random beyond
+
+
+def condition(
+    prior: Prior,
+    X: ArrayLike,
+    y: ArrayLike,
+    noise: ArrayLike,
+    policy: Any = None,
+    stop: StoppingCriterion | None = None,
+    compute: Compute = Compute(),  # noqa: B008 (frozen)
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> "Posterior":
+    """Condition a prior on data, with as much computation as `stop` allows, spent as `policy` says.
+
+    Without a policy: the exact GP up to 2,048 rows; beyond, a block of pseudo-inputs, Krylov blocks, then deflated
+    residuals. Without `stop`: all of it, or 512 actions.
+    """
+    problem = Problem(prior, X, y, noise, compute)
+    policy = default_policy(problem.n) if policy is None else policy
+    stop = MaxActions(default_actions(problem.n)) if stop is None else stop
+    return Posterior(problem, solve(problem, policy, stop, seed=count("seed", seed, least=0), callback=callback), policy)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Posteriors along the computation: after `ranks[i]` actions, `mean[i]` and `var[i]`."""
+
+    ranks: np.ndarray
+    mean: np.ndarray
+    var: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A Gaussian process again: `mean`, `var`, `cov`. Immutable; `refine` and `extend` return new ones."""
+
+    problem: Problem
+    state: State
+    policy: Any = None
+
+    # Predictions.
+
+    def mean(self, X: ArrayLike) -> np.ndarray:
+        """mu_i(x) = mu(x) + k(x, X) v_i, shape (m,) or (m, t). Cost O(m n)."""
+        X = self._inputs(X)
+        support = self.state.basis.support()
+        update = self.problem.gram.cross(X, self.state.representer_weights, support)
+        return self._with_prior_mean(X, update)
+
+    def var(self, X: ArrayLike) -> np.ndarray:
+        """k_i(x, x), of the latent function. Cost O(m n i)."""
+        X = self._inputs(X)
+        return self._subtract(self.problem.prior.var(X), self.weights(X))
+
+    def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
+        """The variance of a new observation: latent plus noise, that of the training data unless given."""
+        X = self._inputs(X)
+        return self.var(X) + self.noise_at(X, noise)
+
+    def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
+        """k_i(X0, X1)"""
+        X0 = self._inputs(X0, "X0")
+        X1 = None if X1 is None else self._inputs(X1, "X1")
+        m0, m1 = len(X0), len(X0 if X1 is None else X1)
+        require_bytes(16.0 * m0 * m1, f"a covariance of {m0} x {m1} points", "Use var(X), or fewer points.")
+        W0 = self.weights(X0)
+        W1 = W0 if X1 is None else self.weights(X1)
+        covariance = self.problem.prior.cov(X0, X1) - W0.T @ W1
+        if X1 is None:
+            covariance = (covariance + covariance.T) / 2
+            np.fill_diagonal(covariance, self._subtract(self.problem.prior.var(X0), W0))
+        return covariance
+
+    def path(self, X: ArrayLike, ranks: Sequence[int] | None = None) -> Path:
+        """Mean and variance after each prefix of the actions, at the cost of the last."""
+        X = self._inputs(X)
+        ranks_ = np.arange(self.rank + 1) if ranks is None else np.asarray(ranks)
+        if ranks_.ndim != 1 or ranks_.dtype.kind not in "iu" or (ranks_ < 0).any() or (ranks_ > self.rank).any():
+            raise InputError(f"ranks is {ranks!r}; expected integers from 0 to {self.rank}, the rank of this posterior.")
+        W, z = self.weights(X), self.state.z[: self.rank]
+        k0 = self.problem.prior.var(X)
+        means, variances = {}, {}
+        update, variance = np.zeros((len(X), self.problem.targets)), k0.copy()
+        for j in range(self.rank + 1):
+            if j:
+                update += np.outer(W[j - 1], z[j - 1])
+                variance -= W[j - 1] ** 2
+            if j in ranks_:
+                means[j], variances[j] = self._with_prior_mean(X, update.copy()), self._above_floor(variance, k0)
+        return Path(ranks_, np.stack([means[j] for j in ranks_.tolist()]), np.stack([variances[j] for j in ranks_.tolist()]))
+
+    def weights(self, X: np.ndarray) -> np.ndarray:
+        """w = L^{-1} Q^T k_x for each row of X, (i, m): everything a prediction needs."""
+        state = self.state
+        if not state.rank:
+            return np.zeros((0, len(X)))
+        require_bytes(24.0 * state.rank * len(X), f"{state.rank} weights at {len(X)} points", "Predict in smaller batches.")
+        support = state.basis.support()
+        if support is not None:
+            Q = state.basis.actions(state.rank)[support].toarray()  # type: ignore[union-attr]
+            products = self.problem.gram.multiply_points(X, support, Q)
+        else:
+            products = self.problem.gram.cross(X, state.basis.dense(0, state.rank))
+        return state.factor.solve(products.T, state.rank)
+
+    def noise_at(self, X: np.ndarray, noise: ArrayLike | None) -> np.ndarray | float:
+        if noise is None:
+            if np.ndim(self.problem.noise):
+                raise InputError("noise is missing: the training noise is one value per row, so give the noise at X.")
+            return float(self.problem.noise)
+        return noise_variance("noise", noise, len(X))
+
+    def _inputs(self, X: ArrayLike, name: str = "X") -> np.ndarray:
+        return inputs(name, X, self.problem.X.shape[1])
+
+    def _with_prior_mean(self, X: np.ndarray, update: np.ndarray) -> np.ndarray:
+        mean = self.problem.prior.mean(X)
+        if self.problem.y.ndim == 1:
+            return mean + update[:, 0]
+        return (mean[:, None] if mean.ndim == 1 else mean) + update
+
+    def _subtract(self, k0: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """k0 - sum_j w_j^2, one after the other, so that more computation can only lower it."""
+        variance = k0.copy()
+        for w in W:
+            variance -= w * w
+        return self._above_floor(variance, k0)
+
+    def _above_floor(self, variance: np.ndarray, k0: np.ndarray) -> np.ndarray:
+        floor = self.problem.variance_floor(k0)
+        low = variance < floor
+        if (low & (variance < floor - 1e-12 * k0)).any():
+            warnings.warn(
+                f"{int(low.sum())} variances fell below what any data allow, by rounding, and were raised to that floor. "
+                "Use Compute(dtype='float64') or more noise.",
+                PrecisionWarning,
+                stacklevel=3,
+            )
+        return np.maximum(variance, floor)
+
+    # More computation, more data.
+
+    def refine(
+        self, policy: Any = None, stop: StoppingCriterion | None = None, callback: Callback | None = None
+    ) -> "Posterior":
+        """The same posterior after more computation: the same policy goes on unless another is given."""
+        policy = self.policy if policy is None else policy
+        if policy is None:
+            policy = default_policy(self.problem.n)
+        stop = MaxActions(default_actions(self.problem.n)) if stop is None else stop
+        return Posterior(self.problem, solve(self.problem, policy, stop, self.state, callback=callback), policy)
+
+    def extend(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        noise: ArrayLike | None = None,
+        policy: Any = None,
+        stop: StoppingCriterion | None = None,
+    ) -> "Posterior":
+        """The posterior with more data. `policy=None` then acts on the new rows; `policy=False` only appends them."""
+        state = extend(self.state, X, y, noise)
+        extended = Posterior(state.problem, state, self.policy)
+        if policy is False:
+            return extended
+        new = np.arange(self.problem.n, state.problem.n)
+        if policy is None:
+            if new.size > NEW_ROWS:
+                new = np.sort(np.random.default_rng([state.seed, state.counter]).choice(new, NEW_ROWS, replace=False))
+            policy = UnitVector(order=new, block_size=min(new.size, 64))
+        stop = MaxActions(new.size) if stop is None else stop
+        after = extended.refine(policy, stop)
+        return Posterior(after.problem, after.state, self.policy)
+
+    # What was done.
+
+    @property
+    def rank(self) -> int:
+        return self.state.rank
+
+    @property
+    def status(self) -> Status:
+        return Status.BUDGET if self.state.status is None else self.state.status
+
+    @property
+    def actions(self) -> Any:
+        """The orthonormal actions, n x r: a NumPy array, or a SciPy sparse matrix where all of them are sparse."""
+        return self.state.basis.actions(self.rank)
+
+    @property
+    def trace(self) -> tuple[Step, ...]:
+        return self.state.trace
+
+    def preconditioner(self) -> DiagonalPlusLowRank:
+        """P = N + U U^T, made of the by-products: `P @ V`, `P.solve(V)`."""
+        return self.state.preconditioner()
+
+    # Other rooms of this house.
+
+    def local(self, neighbours: int = 60) -> "LocalPosterior":
+        """The same posterior with actions of its own for each test point: the unit vectors of its nearest rows."""
+        from itergp.posterior.local import LocalPosterior
+
+        return LocalPosterior(self, count("neighbours", neighbours))
+
+    def decompose(self, X: ArrayLike, method: str = "auto") -> "Decomposition":
+        """Combined variance = mathematical + computational."""
+        from itergp.posterior.uncertainty import decompose
+
+        return decompose(self, self._inputs(X), method)
+
+    def certify(self, X: ArrayLike) -> "Certificate":
+        """Guaranteed bounds on the exact GP's variance and mean, without computing it."""
+        from itergp.posterior.uncertainty import certify
+
+        return certify(self, self._inputs(X))
+
+    def computational_share(self, X: ArrayLike, probes: int = 8, passes: int = 10) -> "Share":
+        """The computational share of the variance over X, estimated with its error, for `passes` products."""
+        from itergp.posterior.uncertainty import computational_share
+
+        return computational_share(self, self._inputs(X), count("probes", probes, least=2), count("passes", passes))
+
+    def worst_case_error(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
+        """sup |h(x) - mu_i(x)| over all h with unit norm in the RKHS of k + noise: sqrt(k_i(x, x) + noise) (Thm. 2)."""
+        return np.sqrt(self.predictive_var(X, noise))
+
+    def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
+        """Joint draws of the latent function at X: (size, m) or (size, m, t)."""
+        from itergp.posterior.sampling import sample
+
+        return sample(self, self._inputs(X), count("size", size), seed)
+
+    def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> "SampleFunction":
+        """Draws that are functions, defined everywhere: call the result at any X. `.rests_on` says on what."""
+        from itergp.posterior.sampling import sample_function
+
+        return sample_function(self, count("size", size), seed, count("features", features))

@@ -1,0 +1,166 @@
+"""Local actions: each test point acts on its nearest training rows too, on top of the global actions.
+
+Every entry of the extended Gram matrix is in K Q or in a small kernel tile, so there is no pass over K. Each marginal is
+the exact combined posterior for the actions [Q, E_J] of that point: k_* <= k_local <= k_i (DESIGN, section 3).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from itergp.errors import InputError
+from itergp.linalg.compute import require_bytes
+from itergp.linalg.gram import UNIT
+from itergp.posterior.uncertainty import EXACT_ROWS, Certificate, Decomposition, certify, exact_variance
+
+if TYPE_CHECKING:
+    from itergp.posterior.combined import Posterior
+
+TREE_FEATURES = 8  # a k-d tree up to here, brute force beyond
+BATCH = 256  # test points at once
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPosterior:
+    """A Gaussian process for marginals: mean, var, predictive_var, decompose, certify."""
+
+    posterior: "Posterior"
+    neighbours: int
+
+    def mean(self, X: ArrayLike) -> np.ndarray:
+        return self.marginals(X)[0]
+
+    def var(self, X: ArrayLike) -> np.ndarray:
+        return self.marginals(X)[1]
+
+    def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
+        X = self.posterior._inputs(X)
+        return self.var(X) + self.posterior.noise_at(X, noise)
+
+    def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
+        raise InputError(
+            "Local posteriors give marginals: each point has actions of its own, and a covariance needs shared ones. Use "
+            "posterior.cov(X), or posterior.refine(UnitVector(order=rows), ...) on the union of the neighbours, then cov."
+        )
+
+    def decompose(self, X: ArrayLike, method: str = "auto") -> Decomposition:
+        X = self.posterior._inputs(X)
+        combined, problem = self.var(X), self.posterior.problem
+        if method == "exact" or (method == "auto" and problem.n <= EXACT_ROWS):
+            computational = np.clip(combined - exact_variance(self.posterior, X), 0.0, combined)
+            return Decomposition(combined, combined - computational, computational, computational, computational, True)
+        parts = self.posterior.decompose(X, "estimate" if method == "auto" else method)
+        # k_local - k_* = (k_i - k_*) - (k_i - k_local): bounds shift by what the local actions took away
+        taken = parts.combined - combined
+        lower = np.clip(parts.computational_lower - taken, 0.0, combined)
+        upper = np.clip(parts.computational_upper - taken, lower, combined)
+        return Decomposition(combined, combined - lower, lower, lower, upper, False)
+
+    def certify(self, X: ArrayLike) -> Certificate:
+        """The global certificate, with the local variance as the upper bound; the mean's error by the triangle."""
+        X = self.posterior._inputs(X)
+        glob = certify(self.posterior, X)
+        mean, variance = self.marginals(X)
+        shift = np.abs(mean - self.posterior.mean(X))
+        shift = shift.max(axis=1) if shift.ndim == 2 else shift
+        return Certificate(np.minimum(glob.variance_lower, variance), variance, glob.mean_error + shift)
+
+    def marginals(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances, in batches."""
+        posterior = self.posterior
+        X = posterior._inputs(X)
+        problem, state = posterior.problem, posterior.state
+        J = nearest_rows(posterior, X, min(self.neighbours, problem.n))
+        rows, position = np.unique(J, return_inverse=True)
+        J = position.reshape(J.shape)
+        require_bytes(8.0 * rows.size * state.rank * 2, f"{state.rank} weights at {rows.size} neighbours", "Predict in batches.")
+        H = self._rows_of_whitened_products(rows)
+        W, k0 = posterior.weights(X), problem.prior.var(X)
+        mean = W.T @ state.z[: state.rank]
+        variance = posterior._subtract(k0, W)
+        jitter = self._rounding()
+        for start in range(0, len(X), BATCH):
+            some = slice(start, start + BATCH)
+            w_J, L_J = self._local_weights(X[some], rows[J[some]], H[J[some]], W[:, some], jitter)
+            correction = np.linalg.solve(L_J, state.residual[rows[J[some]]])
+            mean[some] += np.einsum("pj,pjt->pt", w_J, correction)
+            for j in range(w_J.shape[1]):
+                variance[some] -= w_J[:, j] ** 2
+        return posterior._with_prior_mean(X, mean), posterior._above_floor(variance, k0)
+
+    def _rows_of_whitened_products(self, rows: np.ndarray) -> np.ndarray:
+        """B^T: rows J of (K + N) Q L^{-T}, for all neighbours at once."""
+        state = self.posterior.state
+        if not state.rank:
+            return np.zeros((rows.size, 0))
+        K_hat_Q = state.basis.KQ.rows(rows)[:, : state.rank]
+        K_hat_Q = K_hat_Q + self.posterior.problem.N[rows, None] * state.basis.rows(rows)[:, : state.rank]
+        return state.factor.solve(K_hat_Q.T, state.rank).T
+
+    def _local_weights(
+        self, X: np.ndarray, J: np.ndarray, B: np.ndarray, W: np.ndarray, jitter: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """w_J = L_J^{-1} (k_J - B^T w) with S = K_JJ + N_J - B^T B + tau = L_J L_J^T, for a batch of points."""
+        problem = self.posterior.problem
+        kernel, points = problem.prior.kernel, problem.X[J]
+        K_JJ, k_J = batched_kernel(kernel, points, points), batched_kernel(kernel, points, X[:, None, :])[:, :, 0]
+        S = K_JJ - B @ B.swapaxes(1, 2)
+        S = (S + S.swapaxes(1, 2)) / 2
+        index = np.arange(J.shape[1])
+        S[:, index, index] += problem.N[J] + jitter
+        L_J = robust_cholesky(S, jitter)
+        k_rest = k_J - np.einsum("pjr,rp->pj", B, W)
+        return np.linalg.solve(L_J, k_rest[:, :, None])[:, :, 0], L_J
+
+    def _rounding(self) -> float:
+        """tau on the local block too: the rows of K Q that enter carry the product's rounding error."""
+        problem, state = self.posterior.problem, self.posterior.state
+        own = UNIT["float64"] * float(problem.gram.diagonal().max()) * 64 * self.neighbours
+        return max(float(state.tau[: state.rank].max(initial=0.0)), own)
+
+
+def robust_cholesky(S: np.ndarray, jitter: float) -> np.ndarray:
+    """Batched Cholesky; where a matrix is indefinite by rounding, its diagonal is raised, which only raises variances."""
+    try:
+        return np.linalg.cholesky(S)
+    except np.linalg.LinAlgError:
+        if len(S) > 1:
+            half = len(S) // 2
+            return np.concatenate([robust_cholesky(S[:half], jitter), robust_cholesky(S[half:], jitter)])
+        return robust_cholesky(S + 10.0 * jitter * np.eye(S.shape[1]), 10.0 * jitter)
+
+
+def batched_kernel(kernel, A: np.ndarray, B: np.ndarray) -> np.ndarray:  # type: ignore[no-untyped-def]
+    """k(A[p], B[p]) for each p: (p, a, b)."""
+    return np.stack([kernel(A[p], B[p]) for p in range(len(A))])
+
+
+def nearest_rows(posterior: "Posterior", X: np.ndarray, m: int) -> np.ndarray:
+    """The m training rows nearest to each point in the kernel's own metric, (points, m), nearest first."""
+    problem = posterior.problem
+    kernel = problem.prior.kernel
+    F, F_X = kernel.embedding(problem.X), kernel.embedding(X)
+    if F is not None and F_X is not None and F.shape[1] <= TREE_FEATURES:
+        from scipy.spatial import cKDTree
+
+        return cKDTree(F).query(F_X, k=np.arange(1, m + 1), workers=-1)[1]
+    if F is not None and F_X is not None:
+        from sklearn.neighbors import NearestNeighbors
+
+        return NearestNeighbors(n_neighbors=m, algorithm="brute").fit(F).kneighbors(F_X, return_distance=False)
+    return _most_correlated(posterior, X, m)
+
+
+def _most_correlated(posterior: "Posterior", X: np.ndarray, m: int) -> np.ndarray:
+    gram, out = posterior.problem.gram, []
+    scale = np.sqrt(np.maximum(gram.diagonal(), 1e-300))
+    for start in range(0, len(X), BATCH):
+        K = gram.engine.dense(gram.kernel, X[start : start + BATCH], gram.X, np.dtype("float64"))
+        gram.entries += K.size
+        correlation = np.abs(K) / scale
+        top = np.argpartition(-correlation, m - 1, axis=1)[:, :m]
+        order = np.argsort(-np.take_along_axis(correlation, top, axis=1), axis=1, kind="stable")
+        out.append(np.take_along_axis(top, order, axis=1))
+    return np.concatenate(out)

@@ -1,0 +1,61 @@
+"""Prior mean functions mu(x)."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from itergp.errors import InputError
+from itergp.validate import as_float64, finite
+
+
+class Mean(ABC):
+    """A function from inputs (n, d) to prior means: (n,), or (n, t) for several targets."""
+
+    @abstractmethod
+    def __call__(self, X: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Zero(Mean):
+    """0"""
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return np.zeros(X.shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantMean(Mean):
+    """value: a number, or one per target"""
+
+    value: Any = 0.0
+
+    def __post_init__(self) -> None:
+        value = finite("ConstantMean.value", as_float64("ConstantMean.value", self.value))
+        if value.ndim > 1:
+            raise InputError(f"ConstantMean.value has shape {value.shape}; expected a number or one value per target.")
+        object.__setattr__(self, "value", float(value) if value.ndim == 0 else value)
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(self.value, (X.shape[0], *np.shape(self.value))).copy()
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMean(Mean):
+    """x^T weights + intercept: weights (d,), or (d, t) for several targets"""
+
+    weights: Any
+    intercept: Any = 0.0
+
+    def __post_init__(self) -> None:
+        weights = finite("LinearMean.weights", as_float64("LinearMean.weights", self.weights))
+        if weights.ndim not in (1, 2):
+            raise InputError(f"LinearMean.weights has shape {weights.shape}; expected (d,) or (d, targets).")
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "intercept", finite("LinearMean.intercept", as_float64("LinearMean.intercept", self.intercept)))
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        if X.shape[1] != self.weights.shape[0]:
+            raise InputError(f"LinearMean.weights is for {self.weights.shape[0]} features, but the inputs have {X.shape[1]}.")
+        return X @ self.weights + self.intercept

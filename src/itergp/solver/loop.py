@@ -1,0 +1,446 @@
+"""Algorithm 1: start, step, iterate, solve, extend; and nothing else."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from itergp.errors import InputError, InterruptedWarning, ItergpError, PolicyError
+from itergp.linalg.basis import Basis, Factor, cholesky_keeping
+from itergp.linalg.compute import require_bytes
+from itergp.linalg.engines import Tick, no_tick
+from itergp.solver.policies import Schedule
+from itergp.solver.problem import Problem
+from itergp.solver.state import Progress, Stage, State, Status
+from itergp.solver.stopping import StoppingCriterion
+
+DEPENDENT = {"float64": 1e-10, "float32": 1e-5}  # what is left of a unit action that lies in the span of earlier ones
+REUSE = 0.1  # a sparse action that keeps this much after orthogonalisation takes its product from known ones
+Callback = Callable[[State], Any]
+
+
+def step(state: State, policy: Any, room: float = np.inf, tick: Tick = no_tick) -> State:
+    """One turn of the loop: at most `room` actions are accepted, what is left of the block waits for the next turn."""
+    began = time.perf_counter()
+    gram, passes, entries = state.problem.gram, state.problem.gram.passes, state.problem.gram.entries
+    if state.rank == state.basis.size:
+        state = observe(state, policy, tick)
+    state = accept(state, room)
+    done = replace(
+        state.progress,
+        actions=state.rank,
+        passes=state.progress.passes + gram.passes - passes,
+        entries=state.progress.entries + gram.entries - entries,
+        seconds=state.progress.seconds + time.perf_counter() - began,
+    )
+    state = replace(state, progress=done)
+    return replace(state, trace=(*state.trace, state.record()))
+
+
+def observe(state: State, policy: Any, tick: Tick = no_tick) -> State:
+    """Choose actions, multiply, and factorise: everything that a step computes, none of it accepted yet."""
+    state, S = propose(state, policy)  # Alg. 1, line 6
+    if S is None:
+        return _nothing_new(state, 0, exhausted=True)
+    problem, basis = state.problem, state.basis
+    Q, KQ, dropped = orthonormal(S, state, tick)
+    if Q.shape[1] == 0:
+        return _nothing_new(state, dropped)
+    N = problem.N[:, None]
+    NQ = Q.multiply(N).tocsc() if sp.issparse(Q) else N * Q
+    # G = Q^T K Q + Q^T N Q + diag(tau), the old rows against the new columns and the new block
+    tau = _rounding(Q, problem)
+    K_hat_Q = KQ + NQ if not sp.issparse(NQ) else KQ + NQ.toarray()
+    W = state.factor.solve(basis.inner(K_hat_Q))
+    G_bb = np.asarray(Q.T @ K_hat_Q)
+    S_bb = (G_bb + G_bb.T) / 2 + np.diag(tau) - W.T @ W  # eta of the whole block (Alg. 1, line 10)
+    L_bb, kept = cholesky_keeping(S_bb, least=0.5 * (problem.N.min() + tau))
+    if kept.size < Q.shape[1]:
+        dropped += Q.shape[1] - kept.size
+        Q, KQ, W, tau, NQ = Q[:, kept], KQ[:, kept], W[:, kept], tau[kept], NQ[:, kept]
+        if not kept.size:
+            return replace(_nothing_new(state, dropped), status=Status.PRECISION_LIMIT)
+    alpha = np.asarray(Q.T @ problem.b) - W.T @ state.z  # observations (Alg. 1, line 8), in the basis of search directions
+    z = scipy.linalg.solve_triangular(L_bb, alpha, lower=True, check_finite=False)
+    return replace(
+        state,
+        factor_A=_extend_A(state.factor_A, basis, Q, NQ),
+        basis=basis.append(Q, KQ),
+        factor=state.factor.append(W, L_bb),
+        z=np.concatenate([state.z, z]),
+        tau=np.concatenate([state.tau, tau]),
+        blocks=(*state.blocks, basis.size + kept.size),
+        progress=replace(state.progress, dropped=state.progress.dropped + dropped),
+        idle=0,
+    )
+
+
+def accept(state: State, room: float = np.inf) -> State:
+    """Update the belief with the next columns of the last block (Alg. 1, lines 9 to 14), one after the other."""
+    first, stop = state.rank, int(min(state.basis.size, state.rank + room))
+    if stop <= first or state.status is not None:
+        return state
+    start, end = state.blocks[-2], state.blocks[-1]
+    D, F = new_directions(state, start, end)
+    N, v, r, variance = state.problem.N, state.representer_weights.copy(), state.residual.copy(), state.training_variance.copy()
+    trace_GA = state.trace_GA
+    for j in range(first, stop):  # column by column: the same bits wherever a budget cuts, and variances that only fall
+        d, f = D[:, j - start], F[:, j - start]  # search direction with eta = 1, and K times it
+        Nd = N * d
+        v += np.outer(d, state.z[j])
+        r -= np.outer(f + Nd, state.z[j])
+        variance -= f * f
+        trace_GA += float(d @ Nd)
+    exact = stop == state.problem.n
+    return replace(
+        state,
+        rank=stop,
+        representer_weights=v,
+        residual=r,
+        training_variance=np.maximum(variance, state.problem.variance_floor(state.problem.gram.diagonal())),
+        trace_GA=trace_GA,
+        status=Status.EXACT if exact else None,
+    )
+
+
+def new_directions(state: State, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+    """D_b = (Q_b - Q G^{-1} Q^T K_hat Q_b) L_bb^{-T} and F_b = K D_b, for the block from start to stop."""
+    L = state.factor.L(stop)
+    back = -state.factor.solve_transposed(L[start:, :start].T, start)  # minus the part along earlier actions
+    C = np.concatenate([back, np.eye(stop - start)]) @ np.linalg.inv(L[start:, start:]).T
+    return state.basis.combine(C), state.basis.KQ.combine(C)
+
+
+def iterate(problem: Problem, policy: Any, state: State | None = None, seed: int = 0) -> Iterator[State]:
+    """States, one step after the other, until the policy has nothing more to offer. Stop when you like."""
+    state = begin(problem, policy, state, seed)
+    while state.status is None:
+        state = step(state, policy)
+        yield state
+
+
+def solve(
+    problem: Problem,
+    policy: Any,
+    stop: StoppingCriterion,
+    state: State | None = None,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> State:
+    """Iterate until `stop`. Interrupts, failing callbacks and lack of memory end the run with what there is."""
+    if not isinstance(stop, StoppingCriterion):
+        raise InputError(f"stop is {stop!r}; expected a criterion such as MaxActions(64) | TimeBudget(30).")
+    state = begin(problem, policy, state, seed)
+    begun = state.progress
+    _check_memory(problem, policy, min(stop.allowance(begun, state), problem.n - state.rank))
+    try:
+        while state.status is None:
+            verdict = stop.verdict(begun, state)
+            if verdict is not None:
+                return _checked_end(state, stop, begun, verdict)
+            tick = _deadline(stop.seconds_left(begun, state))
+            state = step(state, policy, stop.allowance(begun, state), tick)
+            if callback is not None and _call(callback, state):
+                return state.ended(Status.INTERRUPTED)
+    except KeyboardInterrupt:
+        return state.ended(Status.INTERRUPTED)
+    except _OutOfTime:
+        return state.ended(Status.BUDGET)
+    except MemoryError as error:
+        if isinstance(error, ItergpError):
+            raise
+        warnings.warn(f"Out of memory after {state.rank} actions; they are kept.", InterruptedWarning, stacklevel=3)
+        return state.ended(Status.INTERRUPTED)
+    except ItergpError as error:
+        error.state = state  # type: ignore[attr-defined]  # nothing is lost: what was computed before the error
+        raise
+    return state
+
+
+def begin(problem: Problem, policy: Any, state: State | None, seed: int) -> State:
+    """A fresh state, or a given one made ready to go on."""
+    if not callable(policy):
+        raise InputError(f"policy is {policy!r}; expected a policy such as ConjugateGradient(), or a function state -> actions.")
+    if state is None:
+        return State.start(problem, seed)
+    if state.problem is not problem:
+        raise InputError("state belongs to another problem; pass state.problem, or extend it.")
+    status = Status.EXACT if state.rank == problem.n else None
+    return replace(state, status=status, idle=0)
+
+
+def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = None) -> State:
+    """More data, same actions (Thm. S7): they are zero on the new rows, so no prediction changes."""
+    old, problem = state.problem, state.problem.extended(X, y, noise)
+    n, basis = old.n, state.basis
+    KQ_new = _products_on_new_rows(basis, problem, n)
+    grown = replace(
+        state,
+        problem=problem,
+        basis=basis.with_rows(KQ_new),
+        factor_A=_factor_A_anew(state, problem),
+        representer_weights=np.concatenate([state.representer_weights, np.zeros((problem.n - n, problem.targets))]),
+        residual=np.concatenate([state.residual, problem.b[n:] - KQ_new[:, : state.rank] @ state.coefficients]),
+        status=None,
+    )
+    F_new = state.factor.solve(KQ_new[:, : state.rank].T, state.rank)  # rows of K D
+    variance = problem.gram.diagonal()[n:]
+    for f in F_new:
+        variance -= f * f
+    variance = np.maximum(variance, problem.variance_floor(problem.gram.diagonal()[n:]))
+    return replace(grown, training_variance=np.concatenate([state.training_variance, variance]))
+
+
+def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
+    if basis.size == 0:
+        return np.zeros((problem.n - n, 0))
+    support = basis.support()
+    Q = basis.dense(0, basis.size)
+    if support is not None:
+        return problem.gram.multiply_columns(support, Q[support], first=n)
+    padded = np.concatenate([Q, np.zeros((problem.n - n, basis.size))])
+    return problem.gram.multiply_rows(padded, n)
+
+
+def _factor_A_anew(state: State, problem: Problem) -> Factor | None:
+    """A = Q^T N Q does not change with zero rows; but it is needed once the noise differs between rows."""
+    if np.ndim(problem.noise) == 0 or not problem.N.min() > 0 or state.factor_A is not None:
+        return state.factor_A
+    A = state.basis.inner(state.problem.N[:, None] * state.basis.dense(0, state.basis.size))
+    return Factor.empty().append(np.zeros((0, len(A))), np.linalg.cholesky((A + A.T) / 2)) if len(A) else Factor.empty()
+
+
+def propose(state: State, policy: Any) -> tuple[State, Any]:
+    """The policy's next actions, checked and scaled to unit length; and the state that remembers the call."""
+    state = _enter(state, policy)
+    if state.stage is None:
+        return state, None
+    stage = state.stage
+    actions = stage.policy(state)
+    state = replace(state, counter=state.counter + 1)
+    if actions is None:
+        return state, None
+    S = _checked_actions(actions, state.problem.n, stage.policy)
+    limit = policy.entries[stage.index][1] if isinstance(policy, Schedule) else None
+    if limit is not None:
+        S = S[:, : int(min(S.shape[1], limit.allowance(stage.begun, state)))]
+    return replace(state, stage=replace(stage, proposed=stage.proposed + S.shape[1])), S
+
+
+def _enter(state: State, policy: Any) -> State:
+    """Make sure that the stage is the policy's; within a Schedule, the first entry whose limit is not reached."""
+    if state.policy is not policy:
+        state = _start_stage(replace(state, policy=policy), policy, 0)
+    while isinstance(policy, Schedule) and state.stage is not None:
+        limit = policy.entries[state.stage.index][1]
+        if limit is None or not limit.reached(state.stage.begun, state):
+            break
+        state = _start_stage(state, policy, state.stage.index + 1)
+    return state
+
+
+def _start_stage(state: State, policy: Any, index: int) -> State:
+    if isinstance(policy, Schedule):
+        if index >= len(policy.entries):
+            return replace(state, stage=None)
+        policy = policy.entries[index][0]
+    begun = replace(state.progress, actions=state.rank)
+    fresh = replace(state, stage=Stage(policy, None, 0, index, begun), counter=state.counter + 1)
+    memory = policy.start(fresh) if hasattr(policy, "start") else None
+    return replace(fresh, stage=Stage(policy, memory, 0, index, begun), counter=fresh.counter + 1)
+
+
+def _nothing_new(state: State, dropped: int, exhausted: bool = False) -> State:
+    """A block of which nothing could be used: the second in a row ends the policy, or this entry of the schedule."""
+    state = replace(state, idle=state.idle + 1, progress=replace(state.progress, dropped=state.progress.dropped + dropped))
+    if not exhausted and state.idle < 2:
+        return state
+    if isinstance(state.policy, Schedule) and state.stage is not None:
+        state = _start_stage(replace(state, idle=0), state.policy, state.stage.index + 1)
+        if state.stage is not None:
+            return state
+    done = isinstance(state.policy, Schedule) and exhausted
+    return state.ended(Status.BUDGET if done else Status.ACTIONS_EXHAUSTED)
+
+
+def _checked_actions(actions: Any, n: int, policy: Any) -> Any:
+    name = getattr(policy, "__name__", type(policy).__name__)
+    if sp.issparse(actions):
+        S = sp.csc_array(actions, dtype=np.float64)
+        values = S.data
+    else:
+        try:
+            S = np.asarray(actions, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise PolicyError(f"policy {name} returned {type(actions).__name__}; expected a vector ({n},) or a block ({n}, b).") from None
+        S = S[:, None] if S.ndim == 1 else S
+        values = S
+    if S.ndim != 2 or S.shape[0] != n or S.shape[1] == 0:
+        raise PolicyError(f"policy {name} returned actions of shape {S.shape}; expected ({n},) or ({n}, b) with b >= 1.")
+    if not np.isfinite(values).all():
+        raise PolicyError(f"policy {name} returned actions that are not finite; expected finite numbers.")
+    largest = np.abs(S).max(axis=0)
+    largest = largest.toarray().ravel() if sp.issparse(largest) else largest
+    if (largest == 0).any():
+        raise PolicyError(
+            f"policy {name} returned an action of zeros (column {int(np.argmin(largest))} of the block); expected a "
+            "direction. Return None when there are no more actions."
+        )
+    S = S.multiply(1.0 / largest[None, :]).tocsc() if sp.issparse(S) else S / largest  # no overflow in the norms
+    if sp.issparse(S):
+        S = sp.csc_array(S)
+        return sp.csc_array(S.multiply(1.0 / np.sqrt(np.asarray(S.multiply(S).sum(axis=0))).reshape(1, -1)))
+    return S / np.linalg.norm(S, axis=0)
+
+
+def orthonormal(S: Any, state: State, tick: Tick) -> tuple[Any, np.ndarray, int]:
+    """Q: the block made orthonormal to all earlier actions and within itself; K Q; and how many were dependent."""
+    problem, basis = state.problem, state.basis
+    tolerance = DEPENDENT[problem.gram.dtype.name]
+    columns = None
+    if sp.issparse(S):
+        unique = _distinct(S)
+        dropped, S = S.shape[1] - unique.size, S[:, unique]
+        taken = basis.inner(S.toarray()) if basis.size else np.zeros((0, S.shape[1]))
+        if _disjoint(S) and not taken.any():  # orthogonal already
+            return S, _sparse_products(S, problem, tick), dropped
+        columns, S = S, S.toarray()
+    else:
+        dropped = 0
+    Q, kept, C, R = orthonormalise(S, basis, tolerance)
+    dropped += S.shape[1] - kept.size
+    if columns is not None and kept.size and np.abs(np.diag(R)).min() > REUSE:
+        KS = _sparse_products(columns[:, kept], problem, tick)
+        KQ = np.linalg.solve(R.T, (KS - basis.KQ.combine(C)).T).T  # K Q = (K S - K Q_old C) R^{-1}: no pass
+        return Q, KQ, dropped
+    if problem.gram.dtype == np.float32:
+        Q = Q.astype(np.float32).astype(np.float64)  # the rounded vectors are the actions
+    return Q, problem.gram.multiply(Q, tick) if kept.size else np.zeros_like(Q), dropped
+
+
+def orthonormalise(S: np.ndarray, basis: Basis, tolerance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Q with S[:, kept] = Q_old C + Q R, in the order of S, by projecting and factorising twice."""
+    C = basis.inner(S)
+    rest = S - basis.combine(C)
+    R = np.linalg.qr(rest, mode="r")
+    kept = _independent(R, tolerance)
+    Q, R = _qr(rest[:, kept])
+    C = C[:, kept]
+    again = basis.inner(Q)
+    Q, R_again = _qr(Q - basis.combine(again))
+    return Q, kept, C + again @ R, R_again @ R
+
+
+def _qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """QR with a positive diagonal, so that a direction keeps its sign."""
+    Q, R = np.linalg.qr(A)
+    signs = np.where(np.diag(R) < 0, -1.0, 1.0)
+    return Q * signs, R * signs[:, None]
+
+
+def _independent(R: np.ndarray, tolerance: float) -> np.ndarray:
+    """The columns of R that add a direction to those kept before them."""
+    if R.shape[0] == R.shape[1] and (np.abs(np.diag(R)) > tolerance).all():
+        return np.arange(R.shape[1])
+    kept, Q = [], np.zeros((R.shape[0], 0))
+    for j in range(R.shape[1]):
+        rest = R[:, j] - Q @ (Q.T @ R[:, j])
+        rest -= Q @ (Q.T @ rest)
+        norm = np.linalg.norm(rest)
+        if norm > tolerance:
+            kept.append(j)
+            Q = np.column_stack([Q, rest / norm])
+    return np.array(kept, dtype=np.intp)
+
+
+def _distinct(S: sp.csc_array) -> np.ndarray:
+    """Columns of S without repeated unit vectors."""
+    single = np.diff(S.indptr) == 1
+    if not single.all():
+        return np.arange(S.shape[1])
+    return np.sort(np.unique(S.indices, return_index=True)[1])
+
+
+def _disjoint(S: sp.csc_array) -> bool:
+    return np.unique(S.indices).size == S.indices.size
+
+
+def _sparse_products(S: sp.csc_array, problem: Problem, tick: Tick) -> np.ndarray:
+    """K S from the columns of K that S touches: no pass over K."""
+    if (np.diff(S.indptr) == 1).all():
+        return problem.gram.columns(S.indices) * S.data
+    rows = np.unique(S.indices)
+    return problem.gram.multiply_columns(rows, S[rows].toarray(), tick=tick)
+
+
+def _rounding(Q: Any, problem: Problem) -> np.ndarray:
+    """tau, for each action: by the rows it reaches, so that appended data change nothing."""
+    if sp.issparse(Q):
+        last = np.maximum.reduceat(Q.indices, Q.indptr[:-1]) + 1
+        dtype = "float64"
+    else:
+        rows = np.flatnonzero(Q.any(axis=1))
+        last, dtype = np.full(Q.shape[1], rows[-1] + 1), None
+    return np.array([problem.gram.rounding(rows, dtype) for rows in last])
+
+
+def _extend_A(factor: Factor | None, basis: Basis, Q: Any, NQ: Any) -> Factor | None:
+    if factor is None:
+        return None
+    NQ = NQ.toarray() if sp.issparse(NQ) else NQ
+    W = factor.solve(basis.inner(NQ))
+    A = np.asarray(Q.T @ NQ)
+    return factor.append(W, np.linalg.cholesky((A + A.T) / 2 - W.T @ W))
+
+
+class _OutOfTime(Exception):
+    pass
+
+
+def _deadline(seconds: float) -> Tick:
+    if not np.isfinite(seconds):
+        return no_tick
+    end = time.perf_counter() + seconds
+
+    def tick() -> None:
+        if time.perf_counter() > end:
+            raise _OutOfTime
+
+    return tick
+
+
+def _call(callback: Callback, state: State) -> bool:
+    """True when the callback asks to stop, or fails; a failure is reported, and nothing is lost."""
+    try:
+        return bool(callback(state))
+    except Exception as error:
+        warnings.warn(
+            f"The callback raised {type(error).__name__}: {error}. The run ends here; its {state.rank} actions are kept.",
+            InterruptedWarning,
+            stacklevel=4,
+        )
+        return True
+
+
+def _checked_end(state: State, stop: StoppingCriterion, begun: Progress, verdict: Status) -> State:
+    """A run that claims convergence by its residual is checked against the true one, at the price of one pass."""
+    if verdict is not Status.CONVERGED or not stop.reads_residual or state.rank == 0:
+        return state.ended(verdict)
+    problem, v = state.problem, state.representer_weights
+    true = problem.b - problem.gram.multiply(v) - problem.N[:, None] * v
+    state = replace(state, progress=replace(state.progress, passes=state.progress.passes + 1))
+    confirmed = stop.verdict(begun, replace(state, residual=true / 1.01))
+    return state.ended(verdict if confirmed is verdict else Status.PRECISION_LIMIT)
+
+
+def _check_memory(problem: Problem, policy: Any, actions: float) -> None:
+    if np.isfinite(actions):
+        copies = 1 if type(policy).__name__ == "UnitVector" else 2
+        needed = 8.0 * (copies * problem.n * actions + 2.0 * actions**2)
+        require_bytes(needed, f"{int(actions)} actions on {problem.n} rows", "Ask for fewer actions.")

@@ -1,0 +1,344 @@
+"""Policies: which actions to take. Table 1 of the paper, and what follows from it.
+
+A policy is a callable `state -> action(s)`: a vector (n,), a block (n, b), dense or SciPy-sparse, or None when it has no
+more to offer. It keeps nothing itself: what it needs is in the state, or was prepared once by `start` and is found in
+`state.memory`. So runs can be cut, resumed and repeated. Your own is a function:
+
+    def steepest_row(state):
+        e = np.zeros(state.problem.n)
+        e[abs(state.residual).sum(axis=1).argmax()] = 1.0
+        return e
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from itergp.errors import InputError
+from itergp.solver.state import State
+from itergp.solver.stopping import MaxActions, StoppingCriterion
+from itergp.validate import choice, count, inputs
+
+Actions = Any  # (n,), (n, b), a SciPy sparse matrix (n, b), or None
+DENSE_ROWS = 4096  # up to here a policy may factorise K_hat as a whole
+
+
+class Policy(ABC):
+    """A callable state -> actions, with something to prepare where it needs that."""
+
+    def start(self, state: State) -> Any:
+        """What to prepare when the policy takes over; found in `state.memory` later."""
+        return None
+
+    @abstractmethod
+    def __call__(self, state: State) -> Actions: ...
+
+
+def unit_vectors(rows: np.ndarray, n: int) -> sp.csc_array:
+    return sp.csc_array((np.ones(rows.size), (rows, np.arange(rows.size))), shape=(n, rows.size))
+
+
+@dataclass(frozen=True, eq=False)
+class UnitVector(Policy):
+    """s_i = e_j (IterGP-Chol, Thm. S3): rows in sequence, at random, by largest variance, or as listed. No pass over K."""
+
+    order: Any = "sequential"
+    block_size: int = 1
+
+    def __post_init__(self) -> None:
+        count("UnitVector.block_size", self.block_size)
+        if isinstance(self.order, str):
+            choice("UnitVector.order", self.order, ("sequential", "random", "pivoted"))
+        else:
+            order = np.asarray(self.order)
+            if order.ndim != 1 or order.dtype.kind not in "iu" or order.size == 0 or (order < 0).any():
+                raise InputError(f"UnitVector.order is {self.order!r}; expected a name or a list of row numbers from 0.")
+            object.__setattr__(self, "order", order.astype(np.intp))
+
+    def __call__(self, state: State) -> Actions:
+        n, b = state.problem.n, self.block_size
+        if not isinstance(self.order, str):
+            if self.order.max() >= n:
+                raise InputError(f"UnitVector.order names row {self.order.max()}, but there are {n} rows.")
+            rows = self.order[state.proposed : state.proposed + b]
+        else:
+            free = np.flatnonzero(~state.basis.unit_rows())
+            if self.order == "sequential":
+                rows = free[:b]
+            elif self.order == "random":
+                rows = state.rng().choice(free, min(b, free.size), replace=False)
+            else:
+                largest = np.argsort(-state.training_variance[free], kind="stable")[:b]
+                rows = free[largest]
+        return unit_vectors(rows, n) if rows.size else None
+
+
+@dataclass(frozen=True, eq=False)
+class PseudoInput(Policy):
+    """s_i = k(X, z_i) (IterGP-PI): inducing points Z, or so many training inputs at random. One pass per block."""
+
+    inducing_points: Any = None  # Z (m, d), a number, or None: training inputs at random as long as asked
+    block_size: int = 64
+
+    def __post_init__(self) -> None:
+        count("PseudoInput.block_size", self.block_size)
+        if isinstance(self.inducing_points, int | np.integer):
+            count("PseudoInput.inducing_points", self.inducing_points)
+        elif self.inducing_points is not None:
+            object.__setattr__(self, "inducing_points", inputs("PseudoInput.inducing_points", self.inducing_points))
+
+    def start(self, state: State) -> np.ndarray:
+        X, Z = state.problem.X, self.inducing_points
+        if isinstance(Z, np.ndarray):
+            if Z.shape[1] != X.shape[1]:
+                raise InputError(f"PseudoInput.inducing_points has {Z.shape[1]} features; the inputs have {X.shape[1]}.")
+            return Z
+        number = X.shape[0] if Z is None else min(int(Z), X.shape[0])
+        return X[state.rng().permutation(X.shape[0])[:number]]
+
+    def __call__(self, state: State) -> Actions:
+        Z = state.memory[state.proposed : state.proposed + self.block_size]
+        return _kernel_actions(state, Z) if len(Z) else None
+
+
+def _kernel_actions(state: State, Z: np.ndarray) -> np.ndarray:
+    """k(X, Z), in float64"""
+    gram = state.problem.gram
+    gram.entries += gram.n * len(Z)
+    return np.asarray(gram.engine.dense(gram.kernel, gram.X, Z, np.dtype("float64")))
+
+
+@dataclass(frozen=True, eq=False)
+class ConjugateGradient(Policy):
+    """s_i = P^{-1} r_{i-1} (Cor. S2), or these made conjugate (Thm. S5): IterGP-CG. One pass per action.
+
+    `preconditioner` has a method `solve`, such as `posterior.preconditioner()`; or it is "self": made of the actions
+    that were taken before this policy began (Remark S1). Several targets act together, one residual each.
+    """
+
+    preconditioner: Any = None
+    form: str = "residual"
+
+    def __post_init__(self) -> None:
+        choice("ConjugateGradient.form", self.form, ("residual", "conjugate"))
+        if not (self.preconditioner is None or self.preconditioner == "self" or hasattr(self.preconditioner, "solve")):
+            raise InputError(f"preconditioner is {self.preconditioner!r}; expected None, 'self', or an object with .solve(V).")
+
+    def start(self, state: State) -> Any:
+        return state.preconditioner() if isinstance(self.preconditioner, str) else self.preconditioner
+
+    def __call__(self, state: State) -> Actions:
+        r = state.residual
+        norms = np.linalg.norm(r, axis=0)
+        moving = norms > 0
+        if not moving.any():
+            return None
+        s = r[:, moving] / norms[moving]
+        if state.memory is not None:
+            s = np.asarray(state.memory.solve(s))
+        if self.form == "conjugate" and len(state.blocks) > 1:
+            start, stop = state.blocks[-2], state.blocks[-1]
+            D, KD = state.search_directions(start, stop), state.search_products(start, stop)
+            s = s - D @ ((KD + state.problem.N[:, None] * D).T @ s)  # eta = 1
+        return s
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenvector(Policy):
+    """s_i = i-th eigenvector of K_hat (IterGP-PBR, Thm. S4), largest first.
+
+    Dense for small n; beyond, the leading ones by randomised block Krylov iteration, `rank` at a time.
+    """
+
+    block_size: int = 16
+    rank: int = 128  # how many are found together where n is large
+    passes: int = 6
+
+    def __post_init__(self) -> None:
+        for name in ("block_size", "rank", "passes"):
+            count(f"Eigenvector.{name}", getattr(self, name))
+
+    def start(self, state: State) -> np.ndarray:
+        problem = state.problem
+        if problem.n <= DENSE_ROWS // 2:
+            return np.linalg.eigh(problem.K_hat())[1][:, ::-1]
+        return self._leading(state)
+
+    def _leading(self, state: State) -> np.ndarray:
+        problem, n = state.problem, state.problem.n
+        V = np.linalg.qr(state.rng().standard_normal((n, min(self.rank, n))))[0]
+        space, products = [], []
+        for _ in range(self.passes):
+            for basis in space + space:  # orthogonal to what is there, twice
+                V = V - basis @ (basis.T @ V)
+            V = np.linalg.qr(V)[0]
+            space.append(V)
+            products.append(problem.gram.multiply(V) + problem.N[:, None] * V)
+            V = products[-1]
+        S, KS = np.concatenate(space, axis=1), np.concatenate(products, axis=1)
+        T = S.T @ KS
+        return S @ np.linalg.eigh((T + T.T) / 2)[1][:, : -self.rank - 1 : -1]
+
+    def __call__(self, state: State) -> Actions:
+        U = state.memory[:, state.proposed : state.proposed + self.block_size]
+        return U if U.shape[1] else None
+
+
+@dataclass(frozen=True, eq=False)
+class RandomAction(Policy):
+    """s_i ~ N(0, I) (randomised Kaczmarz). One pass per block."""
+
+    block_size: int = 1
+
+    def __post_init__(self) -> None:
+        count("RandomAction.block_size", self.block_size)
+
+    def __call__(self, state: State) -> Actions:
+        return state.rng().standard_normal((state.problem.n, self.block_size))
+
+
+@dataclass(frozen=True, eq=False)
+class BlockKrylov(Policy):
+    """First pseudo-inputs, then columns of the last K Q_b together with the residual: the most variance per pass."""
+
+    block_size: int = 64
+
+    def __post_init__(self) -> None:
+        count("BlockKrylov.block_size", self.block_size)
+
+    def __call__(self, state: State) -> Actions:
+        problem = state.problem
+        norms = np.linalg.norm(state.residual, axis=0)
+        residual = (state.residual[:, norms > 0] / norms[norms > 0])[:, : self.block_size]
+        width = self.block_size - residual.shape[1]
+        products = state.last_products()[:, :width]
+        missing = width - products.shape[1] if len(state.blocks) > 1 else self.block_size
+        fresh = problem.X[state.rng().choice(problem.n, min(missing, problem.n), replace=False)]
+        pseudo = _kernel_actions(state, fresh)
+        return pseudo if len(state.blocks) == 1 else np.concatenate([products, pseudo, residual], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseBlock(Policy):
+    """Each action lives on its own group of rows: s_i = values on group i, zero elsewhere. No pass: n k evaluations each.
+
+    `groups` is how many (of consecutive rows), or a list of row lists; `values` is "residual" (what the mean still
+    misses there), "ones", "random", or a vector with one value per row.
+    """
+
+    groups: Any
+    values: Any = "residual"
+    block_size: int = 16
+
+    def __post_init__(self) -> None:
+        count("SparseBlock.block_size", self.block_size)
+        if isinstance(self.groups, int | np.integer):
+            count("SparseBlock.groups", self.groups)
+        else:
+            groups = tuple(np.asarray(rows) for rows in self.groups)
+            if not groups or any(rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.size == 0 for rows in groups):
+                raise InputError("SparseBlock.groups must be a number of groups or a list of non-empty lists of row numbers.")
+            object.__setattr__(self, "groups", groups)
+        if isinstance(self.values, str):
+            choice("SparseBlock.values", self.values, ("residual", "ones", "random"))
+
+    def start(self, state: State) -> list[np.ndarray]:
+        n = state.problem.n
+        if isinstance(self.groups, int | np.integer):
+            return np.array_split(np.arange(n), min(int(self.groups), n))
+        if max(int(rows.max()) for rows in self.groups) >= n or min(int(rows.min()) for rows in self.groups) < 0:
+            raise InputError(f"SparseBlock.groups names a row outside 0 to {n - 1}.")
+        return list(self.groups)
+
+    def __call__(self, state: State) -> Actions:
+        groups = state.memory[state.proposed : state.proposed + self.block_size]
+        if not groups:
+            return None
+        values = self._values(state)
+        rows, columns = np.concatenate(groups), np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+        return sp.csc_array((values[rows], (rows, columns)), shape=(state.problem.n, len(groups)))
+
+    def _values(self, state: State) -> np.ndarray:
+        n = state.problem.n
+        if not isinstance(self.values, str):
+            values = np.asarray(self.values, dtype=np.float64)
+            if values.shape != (n,) or not np.isfinite(values).all() or (values == 0).any():
+                raise InputError(f"SparseBlock.values has shape {values.shape}; expected ({n},), finite and not zero.")
+            return values
+        if self.values == "ones":
+            return np.ones(n)
+        values = state.rng().standard_normal(n)
+        if self.values == "random":
+            return values
+        residual = state.residual.sum(axis=1)
+        return np.where(residual == 0, 1e-3 * np.abs(residual).max() * values + (residual == 0).all() * values, residual)
+
+
+@dataclass(frozen=True, eq=False)
+class Adversarial(Policy):
+    """n - 1 actions that are K_hat-orthogonal to v*, then v*: nothing is learned until the end (tightness of Prop. 2)."""
+
+    def start(self, state: State) -> np.ndarray:
+        problem = state.problem
+        if problem.n > DENSE_ROWS:
+            raise InputError(f"Adversarial needs v* itself, so at most {DENSE_ROWS} rows; there are {problem.n}.")
+        if problem.targets > 1:
+            raise InputError(f"Adversarial is defined for one target; y has {problem.targets}.")
+        factor = scipy.linalg.cho_factor(problem.K_hat(), lower=True)
+        return scipy.linalg.cho_solve(factor, problem.b[:, 0])
+
+    def __call__(self, state: State) -> Actions:
+        b, v, j = state.problem.b[:, 0], state.memory, state.proposed
+        norm = b @ v  # |v*|^2 in the K_hat inner product, and K_hat v* = b
+        if j > state.problem.n or not norm > 0:
+            return None
+        if j == state.problem.n:
+            return v
+        e = np.zeros_like(b)
+        # from the row where b is largest downwards, the last one being the dependent one
+        e[np.argsort(np.abs(b), kind="stable")[j]] = 1.0
+        s = e - v * (e @ b) / norm
+        return s if np.linalg.norm(s) > 1e-12 else v
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Schedule(Policy):
+    """One policy after another: Schedule((PseudoInput(128), 128), (ConjugateGradient(), MaxPasses(32))).
+
+    Each entry is a policy and how long it acts: a number of actions, a stopping criterion, or None for no limit.
+    """
+
+    entries: tuple[tuple[Callable[[State], Actions], StoppingCriterion | None], ...]
+
+    def __init__(self, *entries: Sequence[Any]) -> None:
+        object.__setattr__(self, "entries", tuple(_entry(entry) for entry in entries))
+        if not entries:
+            raise InputError("Schedule() is empty; expected entries such as (PseudoInput(128), 128).")
+
+    def __call__(self, state: State) -> Actions:
+        raise TypeError("A Schedule is followed by the loop, entry by entry.")
+
+
+def _entry(entry: Any) -> tuple[Callable[[State], Actions], StoppingCriterion | None]:
+    if not (isinstance(entry, tuple | list) and len(entry) == 2) or not callable(entry[0]) or isinstance(entry[0], Schedule):
+        raise InputError(f"Schedule entry {entry!r} is not a pair; expected (policy, number of actions or criterion).")
+    policy, limit = entry
+    if limit is None or isinstance(limit, StoppingCriterion):
+        return policy, limit
+    return policy, MaxActions(count("Schedule entry's number of actions", limit))
+
+
+def default_policy(n: int) -> Policy:
+    """Everything where that is cheap; else a pseudo-input block, Krylov blocks, then deflated residuals (DESIGN, section 3)."""
+    if n <= DENSE_ROWS // 2:
+        return UnitVector(block_size=512)
+    return Schedule((PseudoInput(128, block_size=128), 128), (BlockKrylov(128), 256), (ConjugateGradient(), None))
+
+
+def default_actions(n: int) -> int:
+    return n if n <= DENSE_ROWS // 2 else 512

@@ -1,0 +1,141 @@
+"""What is to be computed: the prior, the data, and K, N, b = y - mu(X)."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from itergp.errors import InputError, KernelError
+from itergp.linalg.compute import Compute
+from itergp.linalg.gram import Gram
+from itergp.prior.gp import Prior
+from itergp.prior.kernels import Kernel
+from itergp.validate import inputs, noise_variance, targets
+
+FLOAT32_SHARE = 0.02  # float32 tiles are taken where their rounding stays below this share of the noise
+FLOAT32_ROWS = 4096  # and where there is something to gain
+
+
+def check_kernel_values(kernel: Kernel, X: np.ndarray) -> None:
+    """Refuse a kernel that is no kernel, on a few rows, before any long work."""
+    name, rows = type(kernel).__name__, X[np.unique(np.linspace(0, X.shape[0] - 1, 64).astype(int))]
+    K = np.asarray(kernel(rows, rows), dtype=np.float64)
+    if K.shape != (len(rows), len(rows)):
+        raise KernelError(f"kernel {name} returned shape {K.shape} for {len(rows)} points; expected ({len(rows)}, {len(rows)}).")
+    if not np.isfinite(K).all():
+        raise KernelError(f"kernel {name} returned values that are not finite on the training inputs; expected finite numbers.")
+    diagonal, size = np.asarray(kernel.diagonal(rows), dtype=np.float64), np.abs(K).max()
+    if diagonal.shape != (len(rows),) or not np.allclose(diagonal, np.diag(K), rtol=1e-6, atol=1e-9 * size):
+        raise KernelError(f"kernel {name}.diagonal(X) is not the diagonal of {name}(X, X); correct it or leave it out.")
+    if np.abs(K - K.T).max() > 1e-8 * size:
+        raise KernelError(f"kernel {name} is not symmetric: k(x, x') differs from k(x', x) by {np.abs(K - K.T).max():.2g}.")
+    lowest = float(np.linalg.eigvalsh((K + K.T) / 2)[0])
+    if lowest < -1e-7 * size * len(rows):
+        raise KernelError(
+            f"kernel {name} is not positive semi-definite: its matrix on {len(rows)} training inputs has the eigenvalue "
+            f"{lowest:.3g}. No Gaussian process has this covariance; correct the formula."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """K_hat v* = b, with K_hat = K + N: what Algorithm 1 learns about."""
+
+    prior: Prior
+    X: Any
+    y: Any
+    noise: Any  # the variance: a number, or one value per row
+    compute: Compute = field(default_factory=Compute)
+    gram: Gram = field(init=False, repr=False)
+    b: np.ndarray = field(init=False, repr=False)  # (n, t)
+    N: np.ndarray = field(init=False, repr=False)  # (n,)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prior, Prior):
+            raise InputError(f"prior is {self.prior!r}; expected Prior(kernel=..., mean=...).")
+        if not isinstance(self.compute, Compute):
+            raise InputError(f"compute is {self.compute!r}; expected Compute(...).")
+        X = inputs("X", self.X)
+        y = targets("y", self.y, X.shape[0])
+        noise = noise_variance("noise", self.noise, X.shape[0])
+        self.prior.kernel.check_features(X.shape[1])
+        check_kernel_values(self.prior.kernel, X)
+        N = np.broadcast_to(np.asarray(noise, dtype=np.float64), X.shape[:1])
+        self._set(X=X, y=y, noise=noise, N=N, b=_centred(self.prior, X, y), gram=_gram(self.prior.kernel, X, N, self.compute))
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def n(self) -> int:
+        return self.X.shape[0]
+
+    @property
+    def targets(self) -> int:
+        return self.b.shape[1]
+
+    def variance_floor(self, k0: np.ndarray) -> np.ndarray:
+        """k_* >= k0 / (1 + k_x^T N^{-1} k_x / k0) >= k0 / (1 + sum_j k_jj / N_j): no data say more than n copies of x."""
+        with np.errstate(divide="ignore"):
+            return k0 / (1.0 + float((self.gram.diagonal() / self.N).sum()))
+
+    def K_hat(self) -> np.ndarray:
+        """The dense K + N: for exact answers at small n, and for tests."""
+        K = self.gram.columns(np.arange(self.n))
+        K = (K + K.T) / 2
+        K[np.diag_indices(self.n)] += self.N
+        return K
+
+    def extended(self, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> "Problem":
+        """The problem with more rows below; the noise of the new rows is the same number unless given."""
+        X = inputs("X", X, self.X.shape[1])
+        y = targets("y", y, X.shape[0])
+        if y.shape[1:] != self.y.shape[1:]:
+            raise InputError(f"y has shape {y.shape}; expected ({X.shape[0]}, *{self.y.shape[1:]}), as in the first data.")
+        if noise is None and np.ndim(self.noise):
+            raise InputError("noise is missing: the training noise is one value per row, so give that of the new rows.")
+        more = self.noise if noise is None else noise_variance("noise", noise, X.shape[0])
+        check_kernel_values(self.prior.kernel, X)
+        same = np.ndim(self.noise) == 0 and np.ndim(more) == 0 and more == self.noise
+        N = np.concatenate([self.N, np.broadcast_to(np.asarray(more, dtype=np.float64), X.shape[:1])])
+        new = object.__new__(Problem)
+        new._set(
+            prior=self.prior,
+            X=np.concatenate([self.X, X]),
+            y=np.concatenate([self.y, y]),
+            noise=self.noise if same else N,
+            compute=self.compute,
+            gram=self.gram.extended(X),
+            b=np.concatenate([self.b, _centred(self.prior, X, y)]),
+            N=N,
+        )
+        return new
+
+    def with_targets(self, b: np.ndarray) -> "Problem":
+        """The same K_hat with other right-hand sides (for probes)."""
+        new = object.__new__(Problem)
+        new._set(**{name: getattr(self, name) for name in ("prior", "X", "y", "noise", "compute", "gram", "N")}, b=b)
+        return new
+
+
+def _centred(prior: Prior, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """y - mu(X), as (n, t)."""
+    mean = prior.mean(X)
+    if mean.shape != y.shape and not (mean.ndim == 1 and y.ndim == 2):
+        raise InputError(f"the prior mean has shape {mean.shape} for y of shape {y.shape}; expected one mean per target.")
+    if not np.isfinite(mean).all():
+        raise InputError("the prior mean is not finite on the training inputs; expected finite numbers.")
+    b = y - (mean[:, None] if mean.ndim < y.ndim else mean)
+    return b[:, None] if b.ndim == 1 else b
+
+
+def _gram(kernel: Kernel, X: np.ndarray, N: np.ndarray, compute: Compute) -> Gram:
+    if compute.dtype != "auto":
+        return Gram(kernel, X, compute)
+    if X.shape[0] > FLOAT32_ROWS:
+        gram = Gram(kernel, X, replace(compute, dtype="float32"))
+        if gram.rounding(gram.n) <= FLOAT32_SHARE * N.min():
+            return gram
+    return Gram(kernel, X, replace(compute, dtype="float64"))

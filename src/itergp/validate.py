@@ -1,0 +1,92 @@
+"""What comes in at the public boundary: float64 NumPy arrays, finite, of the right shape, or an error that says so."""
+
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from itergp.errors import InputError
+
+Array = np.ndarray
+
+
+def as_float64(name: str, value: ArrayLike) -> Array:
+    """`value` as a float64 array; text, objects, complex numbers and masked arrays are refused by name."""
+    if hasattr(value, "toarray"):
+        raise InputError(f"{name} is a sparse matrix; expected a dense array. Use {name}.toarray() if it fits in memory.")
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(f"{name} is a masked array; expected plain numbers. Drop or fill the masked entries first.")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"{name} cannot be read as an array ({error}); expected rows of equal length.") from None
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name} has dtype {array.dtype}; expected real numbers. Encode or convert it first.")
+    return np.asarray(array, dtype=np.float64, order="C")
+
+
+def finite(name: str, array: Array) -> Array:
+    """`array` itself, if every entry is finite."""
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        place = where[0] if array.ndim == 1 else where
+        raise InputError(
+            f"{name} has {int(bad.sum())} entries that are not finite, the first at {place} "
+            f"({array[where]}); expected finite numbers. Drop or impute those rows."
+        )
+    return array
+
+
+def inputs(name: str, value: ArrayLike, features: int | None = None) -> Array:
+    """Inputs as a finite float64 matrix (n, d), n >= 1; a vector is read as one feature."""
+    X = as_float64(name, value)
+    if X.ndim == 1:
+        X = X[:, None]
+    if X.ndim != 2:
+        raise InputError(f"{name} has shape {X.shape}; expected (n, d): one row per point, one column per feature.")
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise InputError(f"{name} has shape {X.shape}; expected at least one row and one feature.")
+    if features is not None and X.shape[1] != features:
+        raise InputError(f"{name} has {X.shape[1]} features; expected {features}, as in the training inputs.")
+    return finite(name, X)
+
+
+def targets(name: str, value: ArrayLike, rows: int) -> Array:
+    """Targets as a finite float64 array (n,) or (n, t)."""
+    y = as_float64(name, value)
+    if y.ndim not in (1, 2) or y.shape[0] != rows or y.size == 0:
+        raise InputError(f"{name} has shape {y.shape}; expected ({rows},) or ({rows}, targets): one row per row of X.")
+    return finite(name, y)
+
+
+def noise_variance(name: str, value: ArrayLike, rows: int) -> float | Array:
+    """A noise variance: a number, or one value per row; finite and not negative."""
+    noise = finite(name, as_float64(name, value))
+    if noise.ndim > 1 or (noise.ndim == 1 and noise.shape[0] != rows):
+        raise InputError(f"{name} has shape {noise.shape}; expected a number or one value per row ({rows},).")
+    if (noise < 0).any():
+        raise InputError(f"{name} is negative ({float(noise.min())}); expected a variance, so a number >= 0.")
+    return float(noise) if noise.ndim == 0 else noise
+
+
+def count(name: str, value: Any, least: int = 1) -> int:
+    """An integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise InputError(f"{name} is {value!r}; expected an integer of at least {least}.")
+    return int(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < float("inf"):
+        raise InputError(f"{name} is {value!r}; expected a finite number above 0.")
+    return float(value)
+
+
+def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """One of a fixed set of names."""
+    if value not in allowed:
+        raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(repr, allowed))}.")
+    return value

@@ -1,0 +1,141 @@
+"""THE tables: every kernel and every policy has one row here, and every sentence is tested over them.
+
+Oracles are dense float64 NumPy and SciPy, written from the formulas of the paper, never from this library's solver.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from itergp import (
+    RBF,
+    Adversarial,
+    BlockKrylov,
+    ConjugateGradient,
+    Constant,
+    Eigenvector,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    Prior,
+    PseudoInput,
+    RandomAction,
+    RationalQuadratic,
+    Schedule,
+    SparseBlock,
+    UnitVector,
+)
+
+# Adding a kernel: one row. All are defined for two features.
+KERNELS = {
+    "rbf": 1.3 * RBF(lengthscale=0.5),
+    "matern12": Matern12(lengthscale=[0.7, 0.4]),
+    "matern32": 2.0 * Matern32(lengthscale=0.6),
+    "matern52": Matern52(lengthscale=[0.5, 0.9]),
+    "rational-quadratic": 0.8 * RationalQuadratic(lengthscale=0.5, alpha=1.5),
+    "periodic": Periodic(lengthscale=0.9, period=1.7),
+    "linear-plus-constant": Linear(lengthscale=1.2) + 0.5 * Constant(1.0) + 0.3 * RBF(lengthscale=0.4),
+    "sum": Matern32(lengthscale=0.5) + 0.5 * RBF(lengthscale=1.5),
+    "product": Matern52(lengthscale=0.8) * Linear(lengthscale=0.7) + 0.2 * Matern12(lengthscale=1.0),
+    "on-columns": Matern32(lengthscale=0.4).on([1]) + RBF(lengthscale=0.6).on([0]),
+}
+
+# Adding a policy: one row. Each is made anew for each use. `random_start` policies differ between seeds.
+POLICIES = {
+    "unit-sequential": lambda: UnitVector(),
+    "unit-random": lambda: UnitVector("random", block_size=3),
+    "unit-pivoted": lambda: UnitVector("pivoted"),
+    "unit-listed": lambda: UnitVector(order=np.arange(8)[::-1].copy(), block_size=2),
+    "eigenvector": lambda: Eigenvector(block_size=4),
+    "cg": lambda: ConjugateGradient(),
+    "cg-conjugate": lambda: ConjugateGradient(form="conjugate"),
+    "pseudo-input": lambda: PseudoInput(block_size=5),
+    "random": lambda: RandomAction(block_size=2),
+    "block-krylov": lambda: BlockKrylov(block_size=4),
+    "sparse-block": lambda: SparseBlock(groups=8, block_size=3),
+    "adversarial": lambda: Adversarial(),
+    "schedule": lambda: Schedule((PseudoInput(block_size=4), 6), (ConjugateGradient(preconditioner="self"), 3), (BlockKrylov(3), None)),
+    "callable": lambda: lambda state: np.cos((1.0 + np.arange(state.problem.n)) * (1.0 + state.proposed)),
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    X: np.ndarray
+    y: np.ndarray
+    X_new: np.ndarray
+
+
+def make_data(n: int = 40, d: int = 2, seed: int = 0, targets: int | None = None, new: int = 12) -> Data:
+    """sin(pi x^T 1) on [-1, 1]^d with noise, as in the paper's synthetic set."""
+    rng = np.random.default_rng([seed, n, d])
+    X, X_new = rng.uniform(-1, 1, (n, d)), rng.uniform(-1.2, 1.2, (new, d))
+    shape = (n,) if targets is None else (n, targets)
+    f = np.sin(np.pi * X.sum(axis=1))
+    y = (f if targets is None else f[:, None] * np.arange(1, targets + 1)) + 0.1 * rng.standard_normal(shape)
+    return Data(X, y, X_new)
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The exact GP, dense: K_hat, v*, mu_*, k_*, log marginal likelihood."""
+
+    K: np.ndarray
+    K_hat: np.ndarray
+    b: np.ndarray
+    v: np.ndarray
+    mean: np.ndarray
+    cov: np.ndarray
+    k_new: np.ndarray  # k(X, X_new)
+    log_likelihood: float
+
+    @property
+    def var(self) -> np.ndarray:
+        return np.diag(self.cov)
+
+
+def exact(prior: Prior, X: np.ndarray, y: np.ndarray, noise: float | np.ndarray, X_new: np.ndarray) -> Oracle:
+    K = np.asarray(prior.kernel(X, X))
+    K_hat = K + np.diag(np.broadcast_to(noise, X.shape[:1]))
+    b = y - prior.mean(X)
+    k_new = np.asarray(prior.kernel(X, X_new))
+    factor = scipy.linalg.cho_factor(K_hat, lower=True)
+    v = scipy.linalg.cho_solve(factor, b)
+    cov = np.asarray(prior.kernel(X_new, X_new)) - k_new.T @ scipy.linalg.cho_solve(factor, k_new)
+    logdet = 2.0 * np.log(np.diag(factor[0])).sum()
+    likelihood = -0.5 * (b @ v + logdet + len(b) * np.log(2 * np.pi)) if b.ndim == 1 else np.nan
+    return Oracle(K, K_hat, b, v, prior.mean(X_new) + k_new.T @ v, cov, k_new, float(likelihood))
+
+
+def combined(oracle: Oracle, prior: Prior, S: np.ndarray, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """C, mean and covariance of the combined posterior for actions S, by the batch formula (Prop. S3, Eq. 6)."""
+    S = S.toarray() if hasattr(S, "toarray") else S
+    C = S @ np.linalg.solve(S.T @ oracle.K_hat @ S, S.T)
+    mean = prior.mean(X_new) + oracle.k_new.T @ (C @ oracle.b)
+    cov = np.asarray(prior.kernel(X_new, X_new)) - oracle.k_new.T @ C @ oracle.k_new
+    return C, mean, cov
+
+
+def data_folder() -> Path:
+    """The folder of real data sets: ITERGP_DATA, or a folder `shared/data` beside the project; else the test is skipped."""
+    for folder in (os.environ.get("ITERGP_DATA"), Path(__file__).resolve().parents[2] / "shared" / "data"):
+        if folder and Path(folder).is_dir():
+            return Path(folder)
+    pytest.skip("real data sets are missing: set ITERGP_DATA to their folder")
+    raise AssertionError
+
+
+def load_split(name: str, split: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Standardised X, y, X_test, y_test of one split of a real data set."""
+    folder = data_folder()
+    table = np.loadtxt(folder / f"{name}.csv.gz", delimiter=",")
+    test = np.loadtxt(folder / f"{name}.splits.csv.gz", delimiter=",")[:, split] == 1
+    mean, std = table[~test].mean(axis=0), table[~test].std(axis=0)
+    table = (table - mean) / np.where(std > 0, std, 1.0)
+    return table[~test, :-1], table[~test, -1], table[test, :-1], table[test, -1]
