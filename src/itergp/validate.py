@@ -85,8 +85,33 @@ def positive(name: str, value: Any) -> float:
     return float(value)
 
 
+def positive_parameter(name: str, value: Any) -> Any:
+    """A positive number or vector; tracers of an autodiff library pass through untouched."""
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        raise InputError(f"{name} is {value!r}; expected a positive number, or one per feature.")
+    if not isinstance(value, int | float | list | tuple | np.ndarray | np.generic):
+        return value
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is {value!r}; expected a positive number, or one per feature.") from None
+    if array.ndim > 1 or array.size == 0:
+        raise InputError(f"{name} has shape {array.shape}; expected a number or a vector with one value per feature.")
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise InputError(f"{name} is {value!r}; expected finite values above 0.")
+    return float(array) if array.ndim == 0 else array
+
+
+def positive_scalar(name: str, value: Any) -> Any:
+    """A positive number, or a tracer of one."""
+    value = positive_parameter(name, value)
+    if np.ndim(value) != 0:
+        raise InputError(f"{name} has shape {np.shape(value)}; expected a number.")
+    return value
+
+
 def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """One of a fixed set of names."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(repr, allowed))}.")
     return value

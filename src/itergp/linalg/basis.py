@@ -74,8 +74,14 @@ class Columns:
             first += used
         return np.concatenate(out, axis=1) if len(out) != 1 else out[0] if out else np.zeros((self.n, 0))
 
+    def squared_rows(self) -> np.ndarray:
+        """The squared length of each row."""
+        return sum((np.einsum("nr,nr->n", C.array[:, :used], C.array[:, :used]) for C, used in self.chunks), np.zeros(self.n))
+
     def rows(self, indices: np.ndarray) -> np.ndarray:
-        return np.concatenate([chunk.array[indices, :used] for chunk, used in self.chunks] or [np.zeros((len(indices), 0))], axis=1)
+        return np.concatenate(
+            [chunk.array[indices, :used] for chunk, used in self.chunks] or [np.zeros((len(indices), 0))], axis=1
+        )
 
     def with_rows(self, new: np.ndarray) -> "Columns":
         """More rows below, in new memory of the same layout."""
@@ -171,14 +177,12 @@ class Basis:
             touched[part.indices] = True
         return np.flatnonzero(touched)
 
-    def unit_rows(self) -> np.ndarray:
-        """A mask of the rows whose unit vector is an action."""
-        taken = np.zeros(self.n, dtype=bool)
+    def spanned_rows(self) -> np.ndarray:
+        """A mask of the rows whose unit vector lies in the span of the actions: |Q^T e_j| = 1."""
+        lengths = np.zeros(self.n)
         for part in self.parts:
-            if not isinstance(part, Columns):
-                single = np.diff(part.indptr) == 1
-                taken[part.indices[part.indptr[:-1][single]]] = True
-        return taken
+            lengths += part.squared_rows() if isinstance(part, Columns) else np.asarray(part.multiply(part).sum(axis=1))
+        return lengths > 1.0 - 1e-6
 
     def with_rows(self, KQ_new: np.ndarray) -> "Basis":
         """More data: actions are zero on the new rows (Thm. S7), their products are not."""
@@ -232,7 +236,9 @@ class Factor:
     def solve_transposed(self, B: np.ndarray, size: int | None = None) -> np.ndarray:
         """L^{-T} B"""
         L = self.L(size)
-        return scipy.linalg.solve_triangular(L, B, lower=True, trans=1, check_finite=False) if L.size else np.zeros((0, B.shape[1]))
+        return (
+            scipy.linalg.solve_triangular(L, B, lower=True, trans=1, check_finite=False) if L.size else np.zeros((0, B.shape[1]))
+        )
 
 
 def cholesky_keeping(S: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -62,7 +62,9 @@ class Compute:
         if isinstance(self.engine, str):
             choice("Compute.engine", self.engine, ("auto", "numpy", "jax", "native"))
         elif not hasattr(self.engine, "symmetric"):
-            raise InputError(f"Compute.engine is {self.engine!r}; expected a name or an object as in itergp.linalg.engines.Engine.")
+            raise InputError(
+                f"Compute.engine is {self.engine!r}; expected a name or an object as in itergp.linalg.engines.Engine."
+            )
         if self.threads is not None:
             count("Compute.threads", self.threads)
 

@@ -41,6 +41,12 @@ class TileCache:
             self.tiles[key] = tile.astype(dtype)
             self.budget -= size
 
+    def branch(self) -> "TileCache":
+        """The same tiles for data that grow: what is stored from here on belongs to one of the two only."""
+        copy = TileCache(self.budget)
+        copy.tiles = dict(self.tiles)
+        return copy
+
 
 class Engine(ABC):
     """Products with kernel matrices. NumPy in, float64 NumPy out; `dtype` is that of the kernel's tiles."""
@@ -90,7 +96,7 @@ class TiledEngine(Engine):
 
     def product(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick) -> np.ndarray:
         T, m = self.tile_size, X0.shape[0]
-        X1, V = self.padded(X1, self.padding), _zero_padded(V, self.padding)
+        X1, V = self.padded(X1, self.padding), _zero_padded(V, T)
         out = np.zeros((m, V.shape[1]))
         for i in range(0, m, T):
             rows = self.padded(X0[i : i + T], self.padding)
@@ -99,15 +105,15 @@ class TiledEngine(Engine):
                 Vj = V[j : j + T]
                 if Vj.any():  # actions are often zero on most rows
                     tile = self.tile(kernel, rows, X1[j : j + T], dtype)
-                    out[i : i + T] += (tile @ Vj)[: m - i]
+                    out[i : i + T] += (_wide(tile, T) @ Vj)[: m - i]
         return out
 
     def symmetric(
         self, kernel: Kernel, X: np.ndarray, V: np.ndarray, dtype: np.dtype, cache: TileCache, first: int, tick: Tick
     ) -> np.ndarray:
         T, n = self.tile_size, X.shape[0]
-        X, V = self.padded(X, self.padding), _zero_padded(V, self.padding)
-        out = np.zeros_like(V)
+        X, V = self.padded(X, self.padding), _zero_padded(V, T)
+        out = np.zeros((X.shape[0], V.shape[1]))
         for i in range(0, X.shape[0], T):
             for j in range(max(i, first // T * T), X.shape[0], T):
                 tick()
@@ -118,7 +124,7 @@ class TiledEngine(Engine):
                         cache.offer((i, j), tile, dtype)
                 tile = tile.astype(np.float64, copy=False)
                 if i >= first // T * T:
-                    out[i : i + T] += tile @ V[j : j + T]
+                    out[i : i + T] += _wide(tile, T) @ V[j : j + T]
                 if i < j:
                     out[j : j + T] += tile.T @ V[i : i + T]
         return out[:n]
@@ -127,6 +133,12 @@ class TiledEngine(Engine):
 def _zero_padded(V: np.ndarray, multiple: int) -> np.ndarray:
     extra = -V.shape[0] % multiple
     return np.concatenate([V, np.zeros((extra, V.shape[1]))]) if extra else np.ascontiguousarray(V)
+
+
+def _wide(tile: np.ndarray, T: int) -> np.ndarray:
+    """Zeros up to T columns: BLAS splits a sum by its length, so sums of any other length would round otherwise."""
+    extra = T - tile.shape[1]
+    return np.concatenate([tile, np.zeros((tile.shape[0], extra))], axis=1) if extra else tile
 
 
 def get(name: str) -> Engine:
@@ -145,7 +157,10 @@ def choose(compute: Compute, kernel: Kernel, n: int, d: int) -> tuple[Engine, st
     if not isinstance(compute.engine, str):
         return compute.engine, "given by the caller"
     if compute.engine != "auto":
-        engine = get(compute.engine)
+        try:
+            engine = get(compute.engine)
+        except ImportError as error:
+            raise InputError(f"Compute.engine={compute.engine!r} is not available here ({error}); use engine='auto'.") from None
         reason = engine.supports(kernel, d)
         if reason:
             raise KernelError(f"Compute.engine={compute.engine!r} cannot take this kernel: {reason}. Use engine='auto'.")
@@ -164,7 +179,9 @@ def from_function(product: Callable[[Kernel, np.ndarray, np.ndarray, np.ndarray]
     """An engine of a plain function `product(kernel, X0, X1, V) -> k(X0, X1) @ V`; the rest is the reference engine's."""
     reference = type(get("numpy"))
 
-    def cross(self: Any, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick) -> np.ndarray:
+    def cross(
+        self: Any, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick
+    ) -> np.ndarray:
         tick()
         return np.asarray(product(kernel, X0, X1, V), dtype=np.float64)
 

@@ -168,9 +168,7 @@ class Posterior:
 
     # More computation, more data.
 
-    def refine(
-        self, policy: Any = None, stop: StoppingCriterion | None = None, callback: Callback | None = None
-    ) -> "Posterior":
+    def refine(self, policy: Any = None, stop: StoppingCriterion | None = None, callback: Callback | None = None) -> "Posterior":
         """The same posterior after more computation: the same policy goes on unless another is given."""
         policy = self.policy if policy is None else policy
         if policy is None:

@@ -73,7 +73,9 @@ def sample_function(posterior: "Posterior", size: int, seed: int, features: int 
     )
 
 
-def feature_draws(kernel: Kernel, rng: np.random.Generator, features: int, d: int, draws: int) -> Callable[[np.ndarray], np.ndarray]:
+def feature_draws(
+    kernel: Kernel, rng: np.random.Generator, features: int, d: int, draws: int
+) -> Callable[[np.ndarray], np.ndarray]:
     """Prior draws Re(Phi(X) w) with complex Gaussian w."""
     if isinstance(kernel, Sum):  # a sum of independent processes, each with its own features
         left, right = (feature_draws(part, rng, features, d, draws) for part in (kernel.left, kernel.right))

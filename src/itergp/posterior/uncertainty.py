@@ -145,16 +145,18 @@ def computational_share(posterior: "Posterior", X: np.ndarray, probes: int, pass
     signs = np.random.default_rng([state.seed, state.counter, 7]).choice([-1.0, 1.0], (len(X), probes))
     e, _ = unexplained(posterior, X, signs)
     probe = problem.with_targets(e)
+    z = state.factor.solve(state.basis.inner(e))
+    z[: state.rank] = 0.0  # Q^T e = 0: deflated by all that is known; not so for columns that still wait
     start = replace(
         state,
         problem=probe,
-        z=np.zeros((state.basis.size, probes)),  # Q^T e = 0: deflated by all that is known
+        z=z,
         representer_weights=np.zeros_like(e),
         residual=e.copy(),
         trace=(),
     )
     end = solve(probe, ConjugateGradient(), MaxPasses(passes), start)
-    solved = (end.z[state.basis.size : end.rank] ** 2).sum(axis=0)
+    solved = (end.z[state.rank : end.rank] ** 2).sum(axis=0)
     lowest = problem.N.min()
     left = (end.residual**2).sum(axis=0) / lowest if lowest > 0 else np.full(probes, np.inf)
     return Share(

@@ -15,13 +15,16 @@ from itergp.errors import InputError, InterruptedWarning, ItergpError, PolicyErr
 from itergp.linalg.basis import Basis, Factor, cholesky_keeping
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.engines import Tick, no_tick
+from itergp.linalg.orthonormal import orthonormalise
 from itergp.solver.policies import Schedule
 from itergp.solver.problem import Problem
 from itergp.solver.state import Progress, Stage, State, Status
 from itergp.solver.stopping import StoppingCriterion
 
 DEPENDENT = {"float64": 1e-10, "float32": 1e-5}  # what is left of a unit action that lies in the span of earlier ones
-REUSE = 0.1  # a sparse action that keeps this much after orthogonalisation takes its product from known ones
+# A sparse action that keeps this much after orthogonalisation takes its product from known ones. Their rounding grows by
+# sqrt(1 - kept^2) / kept, which must not exceed what tau allows for where tiles are float32.
+REUSE = {"float64": 0.1, "float32": 0.7}
 Callback = Callable[[State], Any]
 
 
@@ -47,7 +50,7 @@ def observe(state: State, policy: Any, tick: Tick = no_tick) -> State:
     """Choose actions, multiply, and factorise: everything that a step computes, none of it accepted yet."""
     state, S = propose(state, policy)  # Alg. 1, line 6
     if S is None:
-        return _nothing_new(state, 0, exhausted=True)
+        return _nothing_new(state, 0, none_left=True)
     problem, basis = state.problem, state.basis
     Q, KQ, dropped = orthonormal(S, state, tick)
     if Q.shape[1] == 0:
@@ -55,7 +58,7 @@ def observe(state: State, policy: Any, tick: Tick = no_tick) -> State:
     N = problem.N[:, None]
     NQ = Q.multiply(N).tocsc() if sp.issparse(Q) else N * Q
     # G = Q^T K Q + Q^T N Q + diag(tau), the old rows against the new columns and the new block
-    tau = _rounding(Q, problem)
+    tau = _rounding(Q, KQ, problem)
     K_hat_Q = KQ + NQ if not sp.issparse(NQ) else KQ + NQ.toarray()
     W = state.factor.solve(basis.inner(K_hat_Q))
     G_bb = np.asarray(Q.T @ K_hat_Q)
@@ -65,7 +68,7 @@ def observe(state: State, policy: Any, tick: Tick = no_tick) -> State:
         dropped += Q.shape[1] - kept.size
         Q, KQ, W, tau, NQ = Q[:, kept], KQ[:, kept], W[:, kept], tau[kept], NQ[:, kept]
         if not kept.size:
-            return replace(_nothing_new(state, dropped), status=Status.PRECISION_LIMIT)
+            return _nothing_new(state, dropped, Status.PRECISION_LIMIT)
     alpha = np.asarray(Q.T @ problem.b) - W.T @ state.z  # observations (Alg. 1, line 8), in the basis of search directions
     z = scipy.linalg.solve_triangular(L_bb, alpha, lower=True, check_finite=False)
     return replace(
@@ -138,7 +141,7 @@ def solve(
         raise InputError(f"stop is {stop!r}; expected a criterion such as MaxActions(64) | TimeBudget(30).")
     state = begin(problem, policy, state, seed)
     begun = state.progress
-    _check_memory(problem, policy, min(stop.allowance(begun, state), problem.n - state.rank))
+    _check_memory(state, policy, stop.allowance(begun, state))
     try:
         while state.status is None:
             verdict = stop.verdict(begun, state)
@@ -185,6 +188,8 @@ def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = N
         problem=problem,
         basis=basis.with_rows(KQ_new),
         factor_A=_factor_A_anew(state, problem),
+        policy=None,  # what a policy prepared was for the old rows: it starts anew
+        stage=None,
         representer_weights=np.concatenate([state.representer_weights, np.zeros((problem.n - n, problem.targets))]),
         residual=np.concatenate([state.residual, problem.b[n:] - KQ_new[:, : state.rank] @ state.coefficients]),
         status=None,
@@ -210,7 +215,9 @@ def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
 
 def _factor_A_anew(state: State, problem: Problem) -> Factor | None:
     """A = Q^T N Q does not change with zero rows; but it is needed once the noise differs between rows."""
-    if np.ndim(problem.noise) == 0 or not problem.N.min() > 0 or state.factor_A is not None:
+    if np.ndim(problem.noise) == 0 or not problem.N.min() > 0:
+        return None
+    if state.factor_A is not None:
         return state.factor_A
     A = state.basis.inner(state.problem.N[:, None] * state.basis.dense(0, state.basis.size))
     return Factor.empty().append(np.zeros((0, len(A))), np.linalg.cholesky((A + A.T) / 2)) if len(A) else Factor.empty()
@@ -256,17 +263,17 @@ def _start_stage(state: State, policy: Any, index: int) -> State:
     return replace(fresh, stage=Stage(policy, memory, 0, index, begun), counter=fresh.counter + 1)
 
 
-def _nothing_new(state: State, dropped: int, exhausted: bool = False) -> State:
+def _nothing_new(state: State, dropped: int, status: Status = Status.ACTIONS_EXHAUSTED, none_left: bool = False) -> State:
     """A block of which nothing could be used: the second in a row ends the policy, or this entry of the schedule."""
     state = replace(state, idle=state.idle + 1, progress=replace(state.progress, dropped=state.progress.dropped + dropped))
-    if not exhausted and state.idle < 2:
+    if not none_left and state.idle < 2:
         return state
     if isinstance(state.policy, Schedule) and state.stage is not None:
         state = _start_stage(replace(state, idle=0), state.policy, state.stage.index + 1)
         if state.stage is not None:
             return state
-    done = isinstance(state.policy, Schedule) and exhausted
-    return state.ended(Status.BUDGET if done else Status.ACTIONS_EXHAUSTED)
+    done = isinstance(state.policy, Schedule) and none_left
+    return state.ended(Status.BUDGET if done else status)
 
 
 def _checked_actions(actions: Any, n: int, policy: Any) -> Any:
@@ -278,7 +285,9 @@ def _checked_actions(actions: Any, n: int, policy: Any) -> Any:
         try:
             S = np.asarray(actions, dtype=np.float64)
         except (TypeError, ValueError):
-            raise PolicyError(f"policy {name} returned {type(actions).__name__}; expected a vector ({n},) or a block ({n}, b).") from None
+            raise PolicyError(
+                f"policy {name} returned {type(actions).__name__}; expected a vector ({n},) or a block ({n}, b)."
+            ) from None
         S = S[:, None] if S.ndim == 1 else S
         values = S
     if S.ndim != 2 or S.shape[0] != n or S.shape[1] == 0:
@@ -315,48 +324,13 @@ def orthonormal(S: Any, state: State, tick: Tick) -> tuple[Any, np.ndarray, int]
         dropped = 0
     Q, kept, C, R = orthonormalise(S, basis, tolerance)
     dropped += S.shape[1] - kept.size
-    if columns is not None and kept.size and np.abs(np.diag(R)).min() > REUSE:
+    if columns is not None and kept.size and np.abs(np.diag(R)).min() > REUSE[problem.gram.dtype.name]:
         KS = _sparse_products(columns[:, kept], problem, tick)
         KQ = np.linalg.solve(R.T, (KS - basis.KQ.combine(C)).T).T  # K Q = (K S - K Q_old C) R^{-1}: no pass
         return Q, KQ, dropped
     if problem.gram.dtype == np.float32:
         Q = Q.astype(np.float32).astype(np.float64)  # the rounded vectors are the actions
     return Q, problem.gram.multiply(Q, tick) if kept.size else np.zeros_like(Q), dropped
-
-
-def orthonormalise(S: np.ndarray, basis: Basis, tolerance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Q with S[:, kept] = Q_old C + Q R, in the order of S, by projecting and factorising twice."""
-    C = basis.inner(S)
-    rest = S - basis.combine(C)
-    R = np.linalg.qr(rest, mode="r")
-    kept = _independent(R, tolerance)
-    Q, R = _qr(rest[:, kept])
-    C = C[:, kept]
-    again = basis.inner(Q)
-    Q, R_again = _qr(Q - basis.combine(again))
-    return Q, kept, C + again @ R, R_again @ R
-
-
-def _qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """QR with a positive diagonal, so that a direction keeps its sign."""
-    Q, R = np.linalg.qr(A)
-    signs = np.where(np.diag(R) < 0, -1.0, 1.0)
-    return Q * signs, R * signs[:, None]
-
-
-def _independent(R: np.ndarray, tolerance: float) -> np.ndarray:
-    """The columns of R that add a direction to those kept before them."""
-    if R.shape[0] == R.shape[1] and (np.abs(np.diag(R)) > tolerance).all():
-        return np.arange(R.shape[1])
-    kept, Q = [], np.zeros((R.shape[0], 0))
-    for j in range(R.shape[1]):
-        rest = R[:, j] - Q @ (Q.T @ R[:, j])
-        rest -= Q @ (Q.T @ rest)
-        norm = np.linalg.norm(rest)
-        if norm > tolerance:
-            kept.append(j)
-            Q = np.column_stack([Q, rest / norm])
-    return np.array(kept, dtype=np.intp)
 
 
 def _distinct(S: sp.csc_array) -> np.ndarray:
@@ -379,15 +353,14 @@ def _sparse_products(S: sp.csc_array, problem: Problem, tick: Tick) -> np.ndarra
     return problem.gram.multiply_columns(rows, S[rows].toarray(), tick=tick)
 
 
-def _rounding(Q: Any, problem: Problem) -> np.ndarray:
+def _rounding(Q: Any, KQ: np.ndarray, problem: Problem) -> np.ndarray:
     """tau, for each action: by the rows it reaches, so that appended data change nothing."""
     if sp.issparse(Q):
-        last = np.maximum.reduceat(Q.indices, Q.indptr[:-1]) + 1
-        dtype = "float64"
+        reach, dtype = np.maximum.reduceat(Q.indices, Q.indptr[:-1]) + 1, "float64"
     else:
-        rows = np.flatnonzero(Q.any(axis=1))
-        last, dtype = np.full(Q.shape[1], rows[-1] + 1), None
-    return np.array([problem.gram.rounding(rows, dtype) for rows in last])
+        reach, dtype = np.full(Q.shape[1], np.flatnonzero(Q.any(axis=1))[-1] + 1), None
+    norms = [np.linalg.norm(KQ[:rows, j]) for j, rows in enumerate(reach)]
+    return np.array([problem.gram.rounding(rows, norm, dtype) for rows, norm in zip(reach, norms, strict=True)])
 
 
 def _extend_A(factor: Factor | None, basis: Basis, Q: Any, NQ: Any) -> Factor | None:
@@ -399,7 +372,7 @@ def _extend_A(factor: Factor | None, basis: Basis, Q: Any, NQ: Any) -> Factor | 
     return factor.append(W, np.linalg.cholesky((A + A.T) / 2 - W.T @ W))
 
 
-class _OutOfTime(Exception):
+class _OutOfTime(Exception):  # noqa: N818 (no error)
     pass
 
 
@@ -433,14 +406,19 @@ def _checked_end(state: State, stop: StoppingCriterion, begun: Progress, verdict
     if verdict is not Status.CONVERGED or not stop.reads_residual or state.rank == 0:
         return state.ended(verdict)
     problem, v = state.problem, state.representer_weights
+    entries = problem.gram.entries
     true = problem.b - problem.gram.multiply(v) - problem.N[:, None] * v
-    state = replace(state, progress=replace(state.progress, passes=state.progress.passes + 1))
+    entries = state.progress.entries + problem.gram.entries - entries
+    state = replace(state, progress=replace(state.progress, passes=state.progress.passes + 1, entries=entries))
     confirmed = stop.verdict(begun, replace(state, residual=true / 1.01))
     return state.ended(verdict if confirmed is verdict else Status.PRECISION_LIMIT)
 
 
-def _check_memory(problem: Problem, policy: Any, actions: float) -> None:
+def _check_memory(state: State, policy: Any, actions: float) -> None:
+    """Refuse a number of actions that cannot fit; a budget in other terms stops where it stops."""
+    problem = state.problem
     if np.isfinite(actions):
+        actions = min(actions, problem.n - state.rank)
         copies = 1 if type(policy).__name__ == "UnitVector" else 2
         needed = 8.0 * (copies * problem.n * actions + 2.0 * actions**2)
         require_bytes(needed, f"{int(actions)} actions on {problem.n} rows", "Ask for fewer actions.")

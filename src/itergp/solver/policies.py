@@ -60,22 +60,26 @@ class UnitVector(Policy):
                 raise InputError(f"UnitVector.order is {self.order!r}; expected a name or a list of row numbers from 0.")
             object.__setattr__(self, "order", order.astype(np.intp))
 
+    def start(self, state: State) -> np.ndarray:
+        """The rows to act on, in their order: those that earlier actions left free."""
+        n = state.problem.n
+        rows = np.arange(n) if isinstance(self.order, str) else self.order
+        if rows.max() >= n:
+            raise InputError(f"UnitVector.order names row {rows.max()}, but there are {n} rows.")
+        free = rows[~state.basis.spanned_rows()[rows]]
+        return state.rng().permutation(free) if self._is("random") else free
+
     def __call__(self, state: State) -> Actions:
-        n, b = state.problem.n, self.block_size
-        if not isinstance(self.order, str):
-            if self.order.max() >= n:
-                raise InputError(f"UnitVector.order names row {self.order.max()}, but there are {n} rows.")
-            rows = self.order[state.proposed : state.proposed + b]
+        b = self.block_size
+        if self._is("pivoted"):
+            free = np.flatnonzero(~state.basis.spanned_rows())
+            rows = free[np.argsort(-state.training_variance[free], kind="stable")[:b]]
         else:
-            free = np.flatnonzero(~state.basis.unit_rows())
-            if self.order == "sequential":
-                rows = free[:b]
-            elif self.order == "random":
-                rows = state.rng().choice(free, min(b, free.size), replace=False)
-            else:
-                largest = np.argsort(-state.training_variance[free], kind="stable")[:b]
-                rows = free[largest]
-        return unit_vectors(rows, n) if rows.size else None
+            rows = state.memory[state.proposed : state.proposed + b]
+        return unit_vectors(rows, state.problem.n) if rows.size else None
+
+    def _is(self, order: str) -> bool:
+        return isinstance(self.order, str) and self.order == order
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +102,17 @@ class PseudoInput(Policy):
             if Z.shape[1] != X.shape[1]:
                 raise InputError(f"PseudoInput.inducing_points has {Z.shape[1]} features; the inputs have {X.shape[1]}.")
             return Z
-        number = X.shape[0] if Z is None else min(int(Z), X.shape[0])
-        return X[state.rng().permutation(X.shape[0])[:number]]
+        rows = state.rng().permutation(_informative_rows(state))
+        return X[rows if Z is None else rows[: int(Z)]]
 
     def __call__(self, state: State) -> Actions:
         Z = state.memory[state.proposed : state.proposed + self.block_size]
         return _kernel_actions(state, Z) if len(Z) else None
+
+
+def _informative_rows(state: State) -> np.ndarray:
+    """The rows with k(x, x) > 0: elsewhere k(X, x) = 0, which is no action."""
+    return np.flatnonzero(state.problem.gram.diagonal() > 0)
 
 
 def _kernel_actions(state: State, Z: np.ndarray) -> np.ndarray:
@@ -218,9 +227,11 @@ class BlockKrylov(Policy):
         width = self.block_size - residual.shape[1]
         products = state.last_products()[:, :width]
         missing = width - products.shape[1] if len(state.blocks) > 1 else self.block_size
-        fresh = problem.X[state.rng().choice(problem.n, min(missing, problem.n), replace=False)]
-        pseudo = _kernel_actions(state, fresh)
-        return pseudo if len(state.blocks) == 1 else np.concatenate([products, pseudo, residual], axis=1)
+        fresh = state.rng().permutation(_informative_rows(state))[:missing]
+        pseudo = _kernel_actions(state, problem.X[fresh])
+        block = pseudo if len(state.blocks) == 1 else np.concatenate([products, pseudo, residual], axis=1)
+        block = block[:, block.any(axis=0)]
+        return block if block.shape[1] else None
 
 
 @dataclass(frozen=True, eq=False)

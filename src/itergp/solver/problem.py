@@ -78,8 +78,10 @@ class Problem:
 
     def variance_floor(self, k0: np.ndarray) -> np.ndarray:
         """k_* >= k0 / (1 + k_x^T N^{-1} k_x / k0) >= k0 / (1 + sum_j k_jj / N_j): no data say more than n copies of x."""
-        with np.errstate(divide="ignore"):
-            return k0 / (1.0 + float((self.gram.diagonal() / self.N).sum()))
+        diagonal = self.gram.diagonal()
+        with np.errstate(divide="ignore", over="ignore"):
+            ratios = np.divide(diagonal, self.N, out=np.zeros(self.n), where=diagonal > 0)
+        return k0 / (1.0 + float(ratios.sum()))
 
     def K_hat(self) -> np.ndarray:
         """The dense K + N: for exact answers at small n, and for tests."""

@@ -1,0 +1,40 @@
+"""Orthonormal blocks: against all earlier columns and within, twice, without what is linearly dependent."""
+
+import numpy as np
+
+from itergp.linalg.basis import Basis
+
+
+def orthonormalise(S: np.ndarray, basis: Basis, tolerance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Q with S[:, kept] = Q_old C + Q R, in the order of S, by projecting and factorising twice."""
+    C = basis.inner(S)
+    rest = S - basis.combine(C)
+    R = np.linalg.qr(rest, mode="r")
+    kept = _independent(R, tolerance)
+    Q, R = _qr(rest[:, kept])
+    C = C[:, kept]
+    again = basis.inner(Q)
+    Q, R_again = _qr(Q - basis.combine(again))
+    return Q, kept, C + again @ R, R_again @ R
+
+
+def _qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """QR with a positive diagonal, so that a direction keeps its sign."""
+    Q, R = np.linalg.qr(A)
+    signs = np.where(np.diag(R) < 0, -1.0, 1.0)
+    return Q * signs, R * signs[:, None]
+
+
+def _independent(R: np.ndarray, tolerance: float) -> np.ndarray:
+    """The columns of R that add a direction to those kept before them."""
+    if R.shape[0] == R.shape[1] and (np.abs(np.diag(R)) > tolerance).all():
+        return np.arange(R.shape[1])
+    kept, Q = [], np.zeros((R.shape[0], 0))
+    for j in range(R.shape[1]):
+        rest = R[:, j] - Q @ (Q.T @ R[:, j])
+        rest -= Q @ (Q.T @ rest)
+        norm = np.linalg.norm(rest)
+        if norm > tolerance:
+            kept.append(j)
+            Q = np.column_stack([Q, rest / norm])
+    return np.array(kept, dtype=np.intp)

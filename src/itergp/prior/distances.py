@@ -1,0 +1,29 @@
+"""Distances, in NumPy and in JAX alike."""
+
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+Array = Any  # NumPy arrays and JAX arrays alike
+
+
+def squared_distance(F0: Array, F1: Array) -> Array:
+    """|f - f'|^2 by direct differences, feature by feature.
+
+    Never by |f|^2 + |f'|^2 - 2 f^T f', whose cancellation made kernel matrices of real data indefinite.
+    """
+    if isinstance(F0, np.ndarray) and F0.dtype == np.float64:
+        return cdist(F0, F1, "sqeuclidean")  # direct differences, in C
+    s = 0.0
+    for f in range(F0.shape[1]):
+        difference = F0[:, f, None] - F1[None, :, f]
+        s = s + difference * difference
+    return s
+
+
+def distance(s: Array) -> Array:
+    """sqrt(s), with derivative 0 instead of NaN at s = 0 (so profiles in r are safe under autodiff)."""
+    xp = s.__array_namespace__()
+    apart = s > 0
+    return xp.where(apart, xp.sqrt(xp.where(apart, s, 1.0)), 0.0)
