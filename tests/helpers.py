@@ -19,10 +19,13 @@ from itergp import (
     Constant,
     Eigenvector,
     Linear,
+    LinearMean,
     Matern12,
     Matern32,
     Matern52,
+    MaxActions,
     Periodic,
+    Posterior,
     Prior,
     PseudoInput,
     RandomAction,
@@ -30,6 +33,7 @@ from itergp import (
     Schedule,
     SparseBlock,
     UnitVector,
+    condition,
 )
 
 # Adding a kernel: one row. All are defined for two features.
@@ -60,9 +64,14 @@ POLICIES = {
     "block-krylov": lambda: BlockKrylov(block_size=4),
     "sparse-block": lambda: SparseBlock(groups=8, block_size=3),
     "adversarial": lambda: Adversarial(),
-    "schedule": lambda: Schedule((PseudoInput(block_size=4), 6), (ConjugateGradient(preconditioner="self"), 3), (BlockKrylov(3), None)),
+    "schedule": lambda: Schedule(
+        (PseudoInput(block_size=4), 6), (ConjugateGradient(preconditioner="self"), 3), (BlockKrylov(3), None)
+    ),
     "callable": lambda: lambda state: np.cos((1.0 + np.arange(state.problem.n)) * (1.0 + state.proposed)),
 }
+
+# Each policy with three kernels, each kernel with four policies or more: where all pairs would take too long.
+PAIRS = [(list(KERNELS)[(i + shift) % len(KERNELS)], policy) for i, policy in enumerate(POLICIES) for shift in (0, 3, 6)]
 
 
 @dataclass(frozen=True)
@@ -139,3 +148,43 @@ def load_split(name: str, split: int = 0) -> tuple[np.ndarray, np.ndarray, np.nd
     mean, std = table[~test].mean(axis=0), table[~test].std(axis=0)
     table = (table - mean) / np.where(std > 0, std, 1.0)
     return table[~test, :-1], table[~test, -1], table[test, :-1], table[test, -1]
+
+
+def dense(S: object) -> np.ndarray:
+    """A dense array, from a dense or a sparse one."""
+    return S.toarray() if hasattr(S, "toarray") else np.asarray(S)
+
+
+def given(S: np.ndarray, block_size: int = 1):
+    """The policy that takes the columns of S, so many at a time."""
+    return lambda state: S[:, state.proposed : state.proposed + block_size] if state.proposed < S.shape[1] else None
+
+
+def row_noise(n: int, seed: int = 0) -> np.ndarray:
+    """A noise variance for each row, from 0.02 to 0.2."""
+    return np.random.default_rng([seed, n]).uniform(0.02, 0.2, n)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A conditioned posterior beside the exact GP and the batch formula for the same actions."""
+
+    data: Data
+    prior: Prior
+    posterior: Posterior
+    oracle: Oracle
+
+    @property
+    def Q(self) -> np.ndarray:
+        return dense(self.posterior.actions)
+
+    @property
+    def C(self) -> np.ndarray:
+        return combined(self.oracle, self.prior, self.Q, self.data.X_new)[0]
+
+
+def run(kernel: str, policy: str, actions: int = 10, n: int = 30, noise: float | np.ndarray = 0.05, seed: int = 0) -> Run:
+    """One row of each table, with a prior mean that is not zero."""
+    data, prior = make_data(n, seed=seed), Prior(KERNELS[kernel], LinearMean([0.3, -0.2], 0.1))
+    posterior = condition(prior, data.X, data.y, noise, POLICIES[policy](), MaxActions(actions), seed=seed)
+    return Run(data, prior, posterior, exact(prior, data.X, data.y, noise, data.X_new))
