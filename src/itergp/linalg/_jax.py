@@ -31,7 +31,17 @@ def register(kernel: Kernel) -> None:
 def _register(cls: type) -> None:
     static = [part.name for part in fields(cls) if part.metadata.get("static")]
     data = [part.name for part in fields(cls) if part.name not in static]
-    jax.tree_util.register_dataclass(cls, data_fields=data, meta_fields=static)
+
+    def flatten(kernel: Any) -> tuple[list[Any], tuple[Any, ...]]:
+        return [getattr(kernel, name) for name in data], tuple(getattr(kernel, name) for name in static)
+
+    def unflatten(fixed: tuple[Any, ...], leaves: Any) -> Any:  # without the checks: leaves may be gradients or tracers
+        kernel = object.__new__(cls)
+        for name, value in zip([*data, *static], [*leaves, *fixed], strict=True):
+            object.__setattr__(kernel, name, value)
+        return kernel
+
+    jax.tree_util.register_pytree_node(cls, flatten, unflatten)
 
 
 def as_tree(kernel: Kernel, dtype: Any) -> Kernel:
