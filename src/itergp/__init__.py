@@ -12,103 +12,86 @@ data) plus the *computational* uncertainty (finite compute), whenever the comput
     posterior.mean(X_new), posterior.var(X_new), posterior.decompose(X_new).computational
 """
 
-from itergp.errors import (
-    InputError,
-    InterruptedWarning,
-    ItergpError,
-    KernelError,
-    MemoryLimitError,
-    PolicyError,
-    PrecisionWarning,
-)
-from itergp.linalg.compute import Compute
-from itergp.posterior.combined import Posterior, condition
-from itergp.prior.gp import GaussianProcess, Prior
-from itergp.prior.kernels import (
-    RBF,
-    Constant,
-    Kernel,
-    Linear,
-    Matern12,
-    Matern32,
-    Matern52,
-    Periodic,
-    RationalQuadratic,
-    Stationary,
-)
-from itergp.prior.means import ConstantMean, LinearMean, Mean, Zero
-from itergp.solver.loop import iterate, solve
-from itergp.solver.policies import (
-    Adversarial,
-    BlockKrylov,
-    ConjugateGradient,
-    Eigenvector,
-    Policy,
-    PseudoInput,
-    RandomAction,
-    Schedule,
-    SparseBlock,
-    UnitVector,
-)
-from itergp.solver.problem import Problem
-from itergp.solver.state import State, Status
-from itergp.solver.stopping import (
-    MarginalVariance,
-    MaxActions,
-    MaxPasses,
-    ResidualNorm,
-    StoppingCriterion,
-    TimeBudget,
-)
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for type checkers and editors; at run time the names load when first used, so that imports stay fast
+    from itergp.errors import (
+        InputError as InputError,
+        InterruptedWarning as InterruptedWarning,
+        ItergpError as ItergpError,
+        KernelError as KernelError,
+        MemoryLimitError as MemoryLimitError,
+        PolicyError as PolicyError,
+        PrecisionWarning as PrecisionWarning,
+    )
+    from itergp.linalg.compute import Compute as Compute
+    from itergp.posterior.combined import Posterior as Posterior, condition as condition
+    from itergp.prior.gp import GaussianProcess as GaussianProcess, Prior as Prior
+    from itergp.prior.kernels import (
+        RBF as RBF,
+        Constant as Constant,
+        Kernel as Kernel,
+        Linear as Linear,
+        Matern12 as Matern12,
+        Matern32 as Matern32,
+        Matern52 as Matern52,
+        Periodic as Periodic,
+        RationalQuadratic as RationalQuadratic,
+        Stationary as Stationary,
+    )
+    from itergp.prior.means import ConstantMean as ConstantMean, LinearMean as LinearMean, Mean as Mean, Zero as Zero
+    from itergp.solver.loop import iterate as iterate, solve as solve
+    from itergp.solver.policies import (
+        Adversarial as Adversarial,
+        BlockKrylov as BlockKrylov,
+        ConjugateGradient as ConjugateGradient,
+        Eigenvector as Eigenvector,
+        Policy as Policy,
+        PseudoInput as PseudoInput,
+        RandomAction as RandomAction,
+        Schedule as Schedule,
+        SparseBlock as SparseBlock,
+        UnitVector as UnitVector,
+    )
+    from itergp.solver.problem import Problem as Problem
+    from itergp.solver.state import State as State, Status as Status
+    from itergp.solver.stopping import (
+        MarginalVariance as MarginalVariance,
+        MaxActions as MaxActions,
+        MaxPasses as MaxPasses,
+        ResidualNorm as ResidualNorm,
+        StoppingCriterion as StoppingCriterion,
+        TimeBudget as TimeBudget,
+    )
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "RBF",
-    "Adversarial",
-    "BlockKrylov",
-    "Compute",
-    "ConjugateGradient",
-    "Constant",
-    "ConstantMean",
-    "Eigenvector",
-    "GaussianProcess",
-    "InputError",
-    "InterruptedWarning",
-    "ItergpError",
-    "Kernel",
-    "KernelError",
-    "Linear",
-    "LinearMean",
-    "MarginalVariance",
-    "Matern12",
-    "Matern32",
-    "Matern52",
-    "MaxActions",
-    "MaxPasses",
-    "Mean",
-    "MemoryLimitError",
-    "Periodic",
-    "Policy",
-    "PolicyError",
-    "Posterior",
-    "PrecisionWarning",
-    "Prior",
-    "Problem",
-    "PseudoInput",
-    "RandomAction",
-    "RationalQuadratic",
-    "ResidualNorm",
-    "Schedule",
-    "SparseBlock",
-    "State",
-    "Stationary",
-    "Status",
-    "StoppingCriterion",
-    "TimeBudget",
-    "UnitVector",
-    "Zero",
-    "condition",
-    "iterate",
-    "solve",
-]
+_ROOMS = {
+    "itergp.errors": "InputError InterruptedWarning ItergpError KernelError MemoryLimitError PolicyError PrecisionWarning",
+    "itergp.linalg.compute": "Compute",
+    "itergp.posterior.combined": "Posterior condition",
+    "itergp.prior.gp": "GaussianProcess Prior",
+    "itergp.prior.kernels": "RBF Constant Kernel Linear Matern12 Matern32 Matern52 Periodic RationalQuadratic Stationary",
+    "itergp.prior.means": "ConstantMean LinearMean Mean Zero",
+    "itergp.solver.loop": "iterate solve",
+    "itergp.solver.policies": "Adversarial BlockKrylov ConjugateGradient Eigenvector Policy PseudoInput RandomAction Schedule SparseBlock UnitVector",
+    "itergp.solver.problem": "Problem",
+    "itergp.solver.state": "State Status",
+    "itergp.solver.stopping": "MarginalVariance MaxActions MaxPasses ResidualNorm StoppingCriterion TimeBudget",
+}
+_WHERE = {name: room for room, names in _ROOMS.items() for name in names.split()}
+
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'itergp' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -15,7 +15,7 @@ from itergp.validate import as_float64, finite, inputs
 # Rounding of K q for a unit vector q, over u (|K q| + k0 amplification sqrt(rows)): the first part because errors of exp
 # lean to one side, so K is scaled a little; the second because the rest is incoherent. Calibrated by measurement at
 # n = 2,000, 10,000 and 50,000: `benchmarks/rounding.py`, `docs/reliability.md`.
-ROUNDING = 1.0
+ROUNDING = 4.0
 UNIT = {"float32": float(np.finfo(np.float32).eps) / 2, "float64": float(np.finfo(np.float64).eps) / 2}
 
 

@@ -13,7 +13,7 @@ from itergp.prior.gp import Prior
 from itergp.prior.kernels import Kernel
 from itergp.validate import inputs, noise_variance, targets
 
-FLOAT32_SHARE = 0.02  # float32 tiles are taken where their rounding stays below this share of the noise
+FLOAT32_SHARE = 0.1  # float32 tiles are taken where their rounding stays below this share of the noise
 FLOAT32_ROWS = 4096  # and where there is something to gain
 
 

@@ -1,0 +1,186 @@
+"""Claim: never negative, never above the prior, never rising with more computation, never overconfident, always certified.
+
+Random problems (n 1 to 120, d 1 to 5, all kernels, lengthscales over three decades, noise 1e-8 to 1, 40 % with duplicates,
+badly scaled inputs, scalar and per-row noise) times all policies, with float64 and float32 tiles, against the exact GP in
+float64 (with K_hat's own rounding allowed for, nothing else). Prints counts of violations and the worst figures.
+
+    python benchmarks/campaign.py --problems 10000 --workers 2 [--first 0]
+"""
+
+import argparse
+import os
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.linalg
+
+import itergp
+from itergp import Compute, MaxActions, Prior, condition
+
+POLICIES = {
+    "unit": lambda n: itergp.UnitVector(block_size=4),
+    "pivoted": lambda n: itergp.UnitVector("pivoted"),
+    "random-rows": lambda n: itergp.UnitVector("random", block_size=3),
+    "eigenvector": lambda n: itergp.Eigenvector(),
+    "cg": lambda n: itergp.ConjugateGradient(),
+    "cg-conjugate": lambda n: itergp.ConjugateGradient(form="conjugate"),
+    "pseudo-input": lambda n: itergp.PseudoInput(block_size=16),
+    "random": lambda n: itergp.RandomAction(block_size=4),
+    "block-krylov": lambda n: itergp.BlockKrylov(block_size=8),
+    "sparse-block": lambda n: itergp.SparseBlock(groups=max(1, n // 3)),
+    "adversarial": lambda n: itergp.Adversarial(),
+    "schedule": lambda n: itergp.Schedule(
+        (itergp.PseudoInput(block_size=8), max(1, n // 3)), (itergp.ConjugateGradient(preconditioner="self"), None)
+    ),
+}
+CHECKS = ("negative", "above the prior", "rising", "below the exact GP", "outside the certificates", "local below exact", "error")
+
+
+@dataclass
+class Tally:
+    runs: int = 0
+    points: int = 0
+    violations: dict = field(default_factory=lambda: dict.fromkeys(CHECKS, 0))
+    worst: dict = field(default_factory=lambda: dict.fromkeys(CHECKS, 0.0))
+    examples: dict = field(default_factory=dict)
+
+    def note(self, check, amount, where):
+        """amount > 0 is a violation, in units of k0; the worst one is kept."""
+        worst = float(np.max(amount, initial=-np.inf))
+        self.worst[check] = max(self.worst[check], worst)
+        if worst > 0:
+            self.violations[check] += 1
+            self.examples.setdefault(check, []).append(where)
+
+    def add(self, other):
+        self.runs += other.runs
+        self.points += other.points
+        for check in CHECKS:
+            self.violations[check] += other.violations[check]
+            self.worst[check] = max(self.worst[check], other.worst[check])
+            self.examples.setdefault(check, []).extend(other.examples.get(check, [])[:3])
+
+
+def random_kernel(rng, d, span):
+    """Any kernel, at a lengthscale from 0.02 to 20 of the inputs' span."""
+    lengthscale = span * 10 ** rng.uniform(-1.7, 1.3, d if rng.random() < 0.5 else ())
+    plain = [itergp.RBF, itergp.Matern12, itergp.Matern32, itergp.Matern52]
+    kind = rng.integers(8)
+    if kind < 4:
+        kernel = plain[kind](lengthscale)
+    elif kind == 4:
+        kernel = itergp.RationalQuadratic(lengthscale, alpha=10 ** rng.uniform(-1, 1))
+    elif kind == 5:
+        kernel = itergp.Periodic(10 ** rng.uniform(-0.5, 0.5), period=float(np.mean(span)) * 10 ** rng.uniform(-1, 0.5))
+    elif kind == 6:
+        kernel = itergp.Linear(float(np.mean(span))) + plain[rng.integers(4)](lengthscale) + itergp.Constant(0.5)
+    else:
+        kernel = plain[rng.integers(4)](lengthscale) * plain[rng.integers(4)](lengthscale)
+    return float(10 ** rng.uniform(-1, 1)) * kernel
+
+
+def random_problem(seed):
+    rng = np.random.default_rng([seed, 17])
+    n, d = int(rng.integers(1, 121)), int(rng.integers(1, 6))
+    X = rng.uniform(-1, 1, (n, d)) if rng.random() < 0.7 else rng.standard_normal((n, d)) ** 3
+    span = np.ones(d)
+    if rng.random() < 0.3:  # badly scaled inputs: spans over six decades, far from the origin
+        span = 10 ** rng.uniform(-3, 3, d)
+        X = X * span + span * 10 ** rng.uniform(-1, 2, d)
+    if rng.random() < 0.4:  # duplicates
+        X = X[rng.integers(0, max(1, n // 2), n)]
+    kernel = random_kernel(rng, d, span)
+    noise = 10 ** rng.uniform(-8, 0)
+    if rng.random() < 0.3:
+        noise = noise * 10 ** rng.uniform(-1, 1, n)
+    y = np.sin(3 * (X / span).sum(axis=1)) + np.sqrt(np.mean(noise)) * rng.standard_normal(n)
+    if rng.random() < 0.05:
+        y = np.zeros(n)
+    new = np.concatenate([X[rng.integers(0, n, 4)], X[rng.integers(0, n, 6)] + 0.3 * span * rng.standard_normal((6, d))])
+    return Prior(kernel), X, y, noise, new, rng
+
+
+def exact(prior, X, y, noise, new):
+    """Mean and variance of the exact GP in float64, and how much of them is rounding (K_hat's condition number)."""
+    K_hat = prior.cov(X) + np.diag(np.broadcast_to(noise, len(X)))
+    values = np.linalg.eigvalsh(K_hat)
+    L = scipy.linalg.cholesky(K_hat, lower=True)
+    K_x = prior.cov(X, new)
+    W = scipy.linalg.solve_triangular(L, K_x, lower=True)
+    z = scipy.linalg.solve_triangular(L, y, lower=True)
+    u = np.finfo(float).eps
+    # backward error of Cholesky: u n |K_hat| on K_hat, so its square over lambda_min on what is subtracted
+    slack = 8 * u * len(X) * values[-1] / values[0]
+    return W.T @ z, prior.var(new) - (W**2).sum(axis=0), slack * np.maximum(1.0, (W**2).sum(axis=0)), slack * np.linalg.norm(z)
+
+
+def run(seed):
+    """One problem, all policies, both dtypes."""
+    tally = Tally()
+    prior, X, y, noise, new, rng = random_problem(seed)
+    try:
+        mean, var, var_slack, mean_slack = exact(prior, X, y, noise, new)
+    except np.linalg.LinAlgError:
+        return tally  # K_hat is singular in float64: there is no oracle
+    k0 = prior.var(new)
+    unit = np.finfo(float).eps
+    for name, make in POLICIES.items():
+        for dtype in ("float64", "float32"):
+            where = (seed, name, dtype)
+            tally.runs += 1
+            tally.points += len(new)
+            actions = int(rng.integers(1, len(X) + 1))
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", itergp.PrecisionWarning)
+                    posterior = condition(prior, X, y, noise, make(len(X)), MaxActions(actions), Compute(dtype=dtype), seed=seed)
+                    check(tally, where, posterior, new, k0, mean, var, var_slack, mean_slack, unit)
+            except Exception as error:
+                tally.note("error", 1.0, (*where, repr(error)[:200]))
+    return tally
+
+
+def check(tally, where, posterior, new, k0, mean, var, var_slack, mean_slack, unit):
+    path = posterior.path(new)
+    combined = posterior.var(new)
+    tally.note("negative", -combined / k0 if (combined <= 0).any() else np.array([-1.0]), where)
+    tally.note("above the prior", (path.var - k0 * (1 + 8 * unit)) / k0, where)
+    tally.note("rising", (np.diff(path.var, axis=0) - 8 * unit * k0) / k0 if posterior.rank else np.array([-1.0]), where)
+    tally.note("below the exact GP", (var - var_slack - combined - 8 * unit * k0) / k0, where)
+    certificate = posterior.certify(new)
+    outside = np.maximum(certificate.variance_lower - var - var_slack, var - var_slack - certificate.variance_upper - 8 * unit * k0) / k0
+    error = np.abs(posterior.mean(new) - mean) - certificate.mean_error - mean_slack * np.sqrt(k0)
+    tally.note("outside the certificates", np.concatenate([outside, error / np.sqrt(k0)]), where)
+    local = posterior.local(5).var(new)
+    tally.note("local below exact", np.maximum(var - var_slack - local, local - combined) / k0 - 8 * unit, where)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--problems", type=int, default=10000)
+    arguments.add_argument("--first", type=int, default=0)
+    arguments.add_argument("--workers", type=int, default=2)
+    options = arguments.parse_args()
+    total, begun = Tally(), time.time()
+    seeds = range(options.first, options.first + options.problems)
+    with ProcessPoolExecutor(options.workers) as pool:
+        for done, tally in enumerate(pool.map(run, seeds, chunksize=8), start=1):
+            total.add(tally)
+            if done % 500 == 0:
+                print(f"{done} problems, {total.runs} runs, {time.time() - begun:.0f} s, violations {sum(total.violations.values())}", flush=True)
+    print(f"\n{options.problems} problems x {len(POLICIES)} policies x 2 dtypes = {total.runs} runs, {total.points} predictions")
+    print("| check | violations | worst excess over the allowed rounding, in units of k0 |\n|---|---|---|")
+    for name in CHECKS:
+        print(f"| {name} | {total.violations[name]} | {total.worst[name]:.1e} |")
+    for name, examples in total.examples.items():
+        if examples:
+            print(name, examples[:5])
+    raise SystemExit(1 if sum(total.violations.values()) else 0)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()

@@ -1,0 +1,109 @@
+"""The main job on an embedded default: the paper's synthetic data, under a budget, with the uncertainty taken apart."""
+
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from itergp.datasets import synthetic
+from itergp.metrics import coverage, nll, rmse
+from itergp.posterior.combined import Posterior, condition
+from itergp.prior.gp import Prior
+from itergp.prior.kernels import Matern32
+from itergp.solver.policies import BlockKrylov, PseudoInput, Schedule
+from itergp.solver.stopping import MaxActions
+
+NOISE = 0.01
+FEATURES = 4
+BLOCK = 128
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a budget bought; variances are means over the test points."""
+
+    actions: int
+    passes: int
+    seconds: float
+    combined: float
+    computational: float
+    computational_error: float
+    rmse: float
+    nll: float
+    coverage: float
+    peak_memory: float  # GB
+
+    @property
+    def mathematical(self) -> float:
+        return self.combined - self.computational
+
+
+def peak_memory() -> float:
+    """GB, of this process so far."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+
+
+def run(n: int = 20_000, budgets: tuple[int, ...] = (128, 256, 512), plot: Path | None = None) -> tuple[list[Row], Path | None]:
+    """Fit with growing budgets, each going on from the one before; measure, and draw along the diagonal of the cube."""
+    X, y = synthetic(n + 2000, FEATURES, NOISE)
+    X, y, X_test, y_test = X[:n], y[:n], X[n:], y[n:]
+    prior = Prior(kernel=1.0 * Matern32(lengthscale=1.5))
+    policy = Schedule((PseudoInput(BLOCK, block_size=BLOCK), BLOCK), (BlockKrylov(BLOCK), None))
+    rows: list[Row] = []
+    panels = []
+    posterior: Posterior | None = None
+    for budget in budgets:
+        begun = time.perf_counter()
+        if posterior is None:
+            posterior = condition(prior, X, y, NOISE, policy, MaxActions(budget))
+        else:
+            posterior = posterior.refine(stop=MaxActions(budget - posterior.rank))
+        seconds = time.perf_counter() - begun + (rows[-1].seconds if rows else 0.0)
+        rows.append(measure(posterior, X_test, y_test, seconds))
+        if plot is not None and budget in (budgets[0], budgets[-1]):
+            panels.append(line(posterior))
+    return rows, _save(panels, plot)
+
+
+def measure(posterior: Posterior, X_test: np.ndarray, y_test: np.ndarray, seconds: float) -> Row:
+    mean, latent = posterior.mean(X_test), posterior.var(X_test)
+    share = posterior.computational_share(X_test, probes=8, passes=15)
+    variance = latent + NOISE
+    return Row(
+        actions=posterior.rank,
+        passes=posterior.trace[-1].passes,
+        seconds=seconds,
+        combined=float(latent.mean()),
+        computational=float(share.estimate * latent.mean()),
+        computational_error=float(share.error * latent.mean()),
+        rmse=rmse(y_test, mean),
+        nll=nll(y_test, mean, variance),
+        coverage=coverage(y_test, mean, variance),
+        peak_memory=peak_memory(),
+    )
+
+
+def line(posterior: Posterior, points: int = 160) -> dict[str, object]:
+    t = np.linspace(-1.1, 1.1, points)
+    X = np.tile(t[:, None], (1, FEATURES))
+    parts = posterior.decompose(X)
+    return {
+        "t": t,
+        "mean": posterior.mean(X),
+        "combined": parts.combined,
+        "mathematical": parts.mathematical,
+        "truth": np.sin(np.pi * X.sum(axis=1)),
+        "title": f"{posterior.rank} actions, {posterior.trace[-1].passes} passes over K",
+    }
+
+
+def _save(panels: list[dict[str, object]], path: Path | None) -> Path | None:
+    if path is None or not panels:
+        return None
+    from itergp.plots import save_line_plots
+
+    return save_line_plots(panels, path)
