@@ -15,7 +15,8 @@ class NumpyEngine(TiledEngine):
         return ""
 
     def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        return kernel(np.asarray(X0, dtype=dtype), np.asarray(X1, dtype=dtype))
+        # parameters that are float64 vectors would promote the tile, and a stored one would differ from a fresh one
+        return np.asarray(kernel(np.asarray(X0, dtype=dtype), np.asarray(X1, dtype=dtype)), dtype=dtype)
 
     def gradient(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple[Kernel, np.ndarray]:
         """By central differences: slow, accurate to about 1e-9, and independent of any autodiff."""

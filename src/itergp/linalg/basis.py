@@ -72,7 +72,9 @@ class Columns:
             if b > a:
                 out.append(chunk.array[:, a:b])
             first += used
-        return np.concatenate(out, axis=1) if len(out) != 1 else out[0] if out else np.zeros((self.n, 0))
+        if len(out) == 1:
+            return out[0]
+        return np.concatenate(out, axis=1) if out else np.zeros((self.n, 0))
 
     def squared_rows(self) -> np.ndarray:
         """The squared length of each row."""

@@ -1,0 +1,139 @@
+"""Append-only storage: what was appended never changes, and branches do not see each other."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+
+from itergp import InputError
+from itergp.linalg.basis import Basis, Columns, Factor, cholesky_keeping
+from itergp.linalg.low_rank import DiagonalPlusLowRank
+from itergp.linalg.orthonormal import orthonormalise
+
+rng = np.random.default_rng(0)
+
+
+def spd(n):
+    A = rng.standard_normal((n, n))
+    return A @ A.T + np.eye(n)
+
+
+@pytest.mark.parametrize("widths", [(1,), (3, 70, 2), (64, 64), (200, 1), ()])
+def test_columns_are_the_matrix_that_was_appended(widths):
+    blocks = [rng.standard_normal((9, width)) for width in widths]
+    A, columns = np.concatenate([np.zeros((9, 0)), *blocks], axis=1), Columns(9)
+    for block in blocks:
+        columns = columns.append(block)
+    V, r = rng.standard_normal((9, 2)), A.shape[1]
+    assert columns.size == r
+    np.testing.assert_allclose(columns.inner(V), A.T @ V)
+    for some in {0, r // 2, r}:
+        C = rng.standard_normal((some, 2))
+        np.testing.assert_allclose(columns.combine(C), A[:, :some] @ C)
+        np.testing.assert_array_equal(columns.between(some // 2, some), A[:, some // 2 : some])
+    np.testing.assert_array_equal(columns.rows(np.array([8, 0])), A[[8, 0]])
+    np.testing.assert_allclose(columns.squared_rows(), (A**2).sum(axis=1))
+    more = rng.standard_normal((4, r))
+    np.testing.assert_array_equal(columns.with_rows(more).between(0, r), np.concatenate([A, more]))
+
+
+def test_branches_of_columns_and_factors_do_not_see_each_other():
+    base = Columns(5).append(rng.standard_normal((5, 3)))
+    before = base.between(0, 3).copy()
+    left, right = base.append(np.full((5, 2), 1.0)), base.append(np.full((5, 2), 2.0))
+    assert (left.between(3, 5) == 1).all()
+    assert (right.between(3, 5) == 2).all()
+    np.testing.assert_array_equal(base.between(0, 3), before)
+    G = spd(6)
+    L = np.linalg.cholesky(G)
+    start = Factor.empty().append(np.zeros((0, 4)), L[:4, :4])
+    one = start.append(L[4:, :4].T, L[4:, 4:])
+    other = start.append(np.zeros((4, 2)), np.eye(2))
+    np.testing.assert_allclose(one.L() @ one.L().T, G)
+    np.testing.assert_array_equal(other.L()[4:, 4:], np.eye(2))
+    np.testing.assert_array_equal(start.L(), L[:4, :4])
+
+
+def test_a_basis_mixes_dense_and_sparse_blocks_in_their_order():
+    dense, unit = rng.standard_normal((7, 3)), sp.csc_array(np.eye(7)[:, [2, 5]])
+    Q = np.concatenate([unit.toarray(), dense, unit.toarray()], axis=1)
+    basis = Basis.empty(7)
+    for block in (unit, dense[:, :1], dense[:, 1:], unit):
+        basis = basis.append(block, np.zeros((7, block.shape[1])))
+    V = rng.standard_normal((7, 2))
+    assert (basis.size, basis.sparse, basis.support()) == (7, False, None)
+    np.testing.assert_allclose(basis.inner(V), Q.T @ V)
+    np.testing.assert_array_equal(basis.dense(1, 6), Q[:, 1:6])
+    np.testing.assert_array_equal(basis.actions(4), Q[:, :4])
+    np.testing.assert_array_equal(basis.rows(np.array([5, 1])), Q[[5, 1]])
+    for some in range(8):
+        C = rng.standard_normal((some, 2))
+        np.testing.assert_allclose(basis.combine(C), Q[:, :some] @ C, atol=1e-14)
+    assert basis.with_rows(np.ones((3, 7))).dense(0, 7)[7:].any() == np.False_
+
+
+def test_a_sparse_basis_knows_its_support():
+    basis = Basis.empty(7).append(sp.csc_array(np.eye(7)[:, [5, 2]]), np.zeros((7, 2)))
+    assert basis.sparse
+    np.testing.assert_array_equal(basis.support(), [2, 5])
+    np.testing.assert_array_equal(np.flatnonzero(basis.spanned_rows()), [2, 5])
+    assert sp.issparse(basis.actions(1))
+
+
+def test_a_row_is_spanned_once_dense_actions_reach_its_unit_vector():
+    Q = np.linalg.qr(np.concatenate([np.ones((7, 1)), np.eye(7)[:, [3]]], axis=1))[0]
+    basis = Basis.empty(7).append(Q, np.zeros((7, 2)))
+    np.testing.assert_array_equal(np.flatnonzero(basis.spanned_rows()), [3])
+
+
+def test_a_factor_grows_and_solves():
+    G, factor, r = spd(150), Factor.empty(), 0
+    for width in (1, 60, 20, 69):
+        b = slice(r, r + width)
+        W = factor.solve(G[:r, b])
+        factor, r = factor.append(W, np.linalg.cholesky(G[b, b] - W.T @ W)), r + width
+    L, B = np.linalg.cholesky(G), rng.standard_normal((150, 2))
+    np.testing.assert_allclose(factor.L(), L, atol=1e-10)
+    np.testing.assert_allclose(factor.solve(B), scipy.linalg.solve_triangular(L, B, lower=True), atol=1e-9)
+    np.testing.assert_allclose(factor.solve_transposed(B[:40], 40), scipy.linalg.solve(L[:40, :40].T, B[:40]), atol=1e-9)
+
+
+def test_cholesky_drops_what_depends_on_earlier_columns_and_keeps_their_order():
+    A = rng.standard_normal((6, 6))
+    A[:, 2], A[:, 4] = A[:, 0] + A[:, 1], 0.0
+    L, kept = cholesky_keeping(A.T @ A, least=np.full(6, 1e-10))
+    np.testing.assert_array_equal(kept, [0, 1, 3, 5])
+    np.testing.assert_allclose(L @ L.T, (A.T @ A)[np.ix_(kept, kept)])
+    assert cholesky_keeping(-np.eye(2), least=np.zeros(2))[1].size == 0
+
+
+def test_orthonormal_blocks_reproduce_the_actions_without_the_dependent_ones():
+    Q_old = np.linalg.qr(rng.standard_normal((12, 3)))[0]
+    basis = Basis.empty(12).append(Q_old, np.zeros((12, 3)))
+    S = rng.standard_normal((12, 5))
+    S[:, 1], S[:, 3] = Q_old @ [1.0, 2.0, 3.0], S[:, 0] - 2 * S[:, 2]
+    S /= np.linalg.norm(S, axis=0)
+    Q, kept, C, R = orthonormalise(S, basis, 1e-10)
+    np.testing.assert_array_equal(kept, [0, 2, 4])
+    np.testing.assert_allclose(Q.T @ Q, np.eye(3), atol=1e-14)
+    np.testing.assert_allclose(Q_old.T @ Q, 0, atol=1e-14)
+    np.testing.assert_allclose(Q_old @ C + Q @ R, S[:, kept], atol=1e-14)
+
+
+def test_orthonormal_blocks_may_be_wider_than_the_space():
+    Q, kept, _, _ = orthonormalise(rng.standard_normal((3, 8)), Basis.empty(3), 1e-10)
+    assert kept.size == 3
+    np.testing.assert_allclose(Q.T @ Q, np.eye(3), atol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(8,), (8, 3)])
+def test_diagonal_plus_low_rank_solves_by_woodbury(shape):
+    d, U, V = rng.uniform(0.5, 2, 8), rng.standard_normal((8, 3)), rng.standard_normal(shape)
+    P = DiagonalPlusLowRank(d, U)
+    np.testing.assert_allclose(P @ V, (np.diag(d) + U @ U.T) @ V)
+    np.testing.assert_allclose(P.solve(P @ V), V)
+
+
+def test_a_preconditioner_needs_noise():
+    with pytest.raises(InputError, match="noise"):
+        DiagonalPlusLowRank(np.array([1.0, 0.0]), np.ones((2, 1)))
