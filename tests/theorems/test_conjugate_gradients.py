@@ -38,7 +38,7 @@ def iterates_of(posterior):
 
 @pytest.mark.parametrize("form", ["residual", "conjugate"])
 @pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
-@pytest.mark.parametrize("kernel", [Matern12(0.2), Matern32(0.12), RBF(0.12)], ids=["matern12", "matern32", "rbf"])
+@pytest.mark.parametrize("kernel", [Matern12(0.15), Matern32(0.12), RBF(0.12)], ids=["matern12", "matern32", "rbf"])
 def test_representer_weights_are_the_first_20_iterates_of_scipy(kernel, preconditioner, form):
     """Short lengthscales: no eigenvalue stands out, so SciPy's CG keeps its conjugacy for 20 steps and still has some to go."""
     data, prior, noise = make_data(n), Prior(kernel, LinearMean([0.2, 0.4])), 0.1

@@ -1,0 +1,147 @@
+"""More data: appending alone changes no bit of any prediction; actions on the new rows do the rest (Thm. S7)."""
+
+import numpy as np
+import pytest
+
+from helpers import KERNELS, POLICIES, exact, make_data, row_noise
+from itergp import Compute, ConjugateGradient, InputError, MaxActions, Prior, RandomAction, SparseBlock, UnitVector, condition
+
+PRIOR, NOISE = Prior(KERNELS["matern32"]), 0.05
+DATA = make_data(1200)
+AT = DATA.X_new
+
+
+def start(policy, n, number=9, noise=NOISE, **how):
+    noise = noise[:n] if np.ndim(noise) else noise
+    return condition(PRIOR, DATA.X[:n], DATA.y[:n], noise, policy, MaxActions(number), Compute(**how))
+
+
+def rows(a, b):
+    return DATA.X[a:b], DATA.y[a:b]
+
+
+def assert_same_bits(a, b):
+    assert np.array_equal(a.mean(AT), b.mean(AT))
+    assert np.array_equal(a.var(AT), b.var(AT))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "policy",
+    [RandomAction(block_size=4), ConjugateGradient(), SparseBlock(groups=9, block_size=3), UnitVector("pivoted")],
+    ids=lambda policy: type(policy).__name__,
+)
+def test_appending_rows_changes_no_bit_at_any_size(policy, dtype):
+    for old in (1, 40, 64, 65, 200, 320, 400, 511, 513, 600):
+        posterior = start(policy, old, dtype=dtype)
+        for new in (1, 7, 64, 130, 400):
+            extended = posterior.extend(*rows(old, old + new), policy=False)
+            assert extended.rank == posterior.rank
+            assert extended.problem.n == old + new
+            assert_same_bits(posterior, extended)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("engine", ["numpy", "jax"])
+def test_appending_rows_changes_no_bit_for_any_policy(policy, engine):
+    posterior = start(POLICIES[policy](), 33, number=6, engine=engine)
+    assert_same_bits(posterior, posterior.extend(*rows(33, 50), policy=False))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_appending_in_pieces_is_appending_at_once(policy):
+    posterior = start(POLICIES[policy](), 30, number=6)
+    pieces = posterior.extend(*rows(30, 31), policy=False).extend(*rows(31, 45), policy=False)
+    once = posterior.extend(*rows(30, 45), policy=False)
+    assert_same_bits(pieces, once)
+    np.testing.assert_allclose(pieces.state.residual, once.state.residual, atol=1e-12)
+    np.testing.assert_allclose(pieces.state.training_variance, once.state.training_variance, atol=1e-12)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_residual_and_training_variance_of_the_new_rows_are_right(policy):
+    extended = start(POLICIES[policy](), 30, number=6).extend(*rows(30, 45), policy=False)
+    oracle = exact(PRIOR, *rows(0, 45), NOISE, AT)
+    np.testing.assert_allclose(
+        extended.state.residual[:, 0], oracle.b - oracle.K_hat @ extended.state.representer_weights[:, 0], atol=1e-9
+    )
+    np.testing.assert_allclose(extended.state.training_variance, extended.var(DATA.X[:45]), atol=1e-9)
+    assert np.isfinite(extended.state.elbo)
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "unit-listed"])
+@pytest.mark.parametrize("act", [False, None], ids=["append only", "act on the new rows"])
+def test_a_run_goes_on_after_new_data(policy, act):
+    extended = start(POLICIES[policy](), 30, number=6).extend(*rows(30, 45), policy=act)
+    refined = extended.refine(stop=MaxActions(2))
+    oracle = exact(PRIOR, *rows(0, 45), NOISE, AT)
+    assert refined.rank == extended.rank + 2
+    assert (refined.var(AT) <= extended.var(AT)).all()
+    assert (refined.var(AT) >= oracle.var - 1e-10).all()
+    assert np.abs(refined.actions.T @ refined.actions - np.eye(refined.rank)).max() < 1e-12
+
+
+def test_columns_that_wait_are_extended_too():
+    posterior = start(RandomAction(block_size=8), 30, number=5)
+    extended = posterior.extend(*rows(30, 45), policy=False)
+    assert_same_bits(posterior.refine(stop=MaxActions(3)), extended.refine(stop=MaxActions(3)))
+
+
+def test_by_default_each_new_row_is_acted_on():
+    posterior = start(UnitVector(), 30, number=30)
+    extended = posterior.extend(*rows(30, 45))
+    oracle = exact(PRIOR, *rows(0, 45), NOISE, AT)
+    assert (extended.rank, extended.problem.gram.passes) == (45, 0)
+    np.testing.assert_allclose(extended.mean(AT), oracle.mean, atol=1e-9)
+    np.testing.assert_allclose(extended.var(AT), oracle.var, atol=1e-9)
+    assert extended.policy is posterior.policy
+
+
+def test_by_default_many_new_rows_are_acted_on_at_random(monkeypatch):
+    monkeypatch.setattr("itergp.posterior.combined.NEW_ROWS", 10)
+    extended = start(UnitVector(), 30, number=30).extend(*rows(30, 80))
+    assert extended.rank == 40
+
+
+@pytest.mark.parametrize("before", ["scalar", "per-row"])
+@pytest.mark.parametrize("more", [None, 0.2, "per-row", 0.0])
+def test_noise_of_the_new_rows_may_differ(before, more):
+    old = row_noise(30) if before == "per-row" else NOISE
+    new = row_noise(15, seed=1) if more == "per-row" else more
+    posterior = start(ConjugateGradient(), 30, number=6, noise=old)
+    if before == "per-row" and more is None:
+        with pytest.raises(InputError, match="noise is missing"):
+            posterior.extend(*rows(30, 45))
+        return
+    extended = posterior.extend(*rows(30, 45), noise=new).refine(UnitVector(), MaxActions(60))
+    N = np.concatenate([np.broadcast_to(old, 30), np.broadcast_to(NOISE if new is None else new, 15)])
+    oracle = exact(PRIOR, *rows(0, 45), N, AT)
+    assert extended.rank == 45
+    np.testing.assert_allclose(extended.mean(AT), oracle.mean, atol=1e-7)
+    np.testing.assert_allclose(extended.var(AT), oracle.var, atol=1e-7)
+    if more != 0.0:
+        np.testing.assert_allclose(extended.state.elbo, oracle.log_likelihood, rtol=1e-7)
+
+
+def test_several_targets_and_a_prior_mean_are_extended():
+    data = make_data(40, targets=2)
+    prior = Prior(KERNELS["matern32"], lambda X: X[:, 0])
+    extended = condition(prior, data.X[:30], data.y[:30], NOISE).extend(data.X[30:], data.y[30:])
+    whole = condition(prior, data.X, data.y, NOISE)
+    np.testing.assert_allclose(extended.mean(AT), whole.mean(AT), atol=1e-9)
+    with pytest.raises(InputError, match="y has shape"):
+        extended.extend(data.X[30:], data.y[30:, 0])
+
+
+def test_two_extensions_of_one_posterior_disturb_neither_each_other_nor_their_parent():
+    parent = start(RandomAction(block_size=3), 300)
+    before = parent.mean(AT), parent.var(AT)
+    left, right = parent.extend(*rows(300, 700), policy=False), parent.extend(*rows(700, 1100), policy=False)
+    for posterior, used in ((left, np.r_[0:700]), (right, np.r_[0:300, 700:1100])):
+        refined = posterior.refine(ConjugateGradient(), MaxActions(3))
+        oracle = exact(PRIOR, DATA.X[used], DATA.y[used], NOISE, AT)
+        true = oracle.b - oracle.K_hat @ refined.state.representer_weights[:, 0]
+        np.testing.assert_allclose(refined.state.residual[:, 0], true, atol=1e-8)
+    assert np.array_equal(parent.mean(AT), before[0])
+    assert np.array_equal(parent.var(AT), before[1])
+    assert parent.refine(stop=MaxActions(3)).rank == 12
