@@ -69,7 +69,8 @@ def test_residual_and_training_variance_of_the_new_rows_are_right(policy):
     assert np.isfinite(extended.state.elbo)
 
 
-@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "unit-listed"])
+# Those that are left out repeat, on more rows, directions that are known.
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in ("unit-listed", "adversarial", "callable")])
 @pytest.mark.parametrize("act", [False, None], ids=["append only", "act on the new rows"])
 def test_a_run_goes_on_after_new_data(policy, act):
     extended = start(POLICIES[policy](), 30, number=6).extend(*rows(30, 45), policy=act)

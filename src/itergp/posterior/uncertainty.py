@@ -76,7 +76,12 @@ def exact_variance(posterior: "Posterior", X: np.ndarray) -> np.ndarray:
     """k_*(x, x) by a dense Cholesky factorisation: cubic in n."""
     problem = posterior.problem
     require_bytes(24.0 * problem.n**2, f"the exact GP on {problem.n} rows", "Use method='estimate' or 'certificate'.")
-    L = scipy.linalg.cholesky(problem.K_hat(), lower=True, overwrite_a=True)
+    try:
+        L = scipy.linalg.cholesky(problem.K_hat(), lower=True, overwrite_a=True)
+    except np.linalg.LinAlgError:
+        raise InputError(
+            "K + noise is singular to rounding, so the exact GP cannot be computed; give more noise, or use method='certificate'."
+        ) from None
     k0, variance = problem.prior.var(X), []
     for start in range(0, len(X), 4 * POINTS):
         some = slice(start, start + 4 * POINTS)

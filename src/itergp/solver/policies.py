@@ -300,7 +300,10 @@ class Adversarial(Policy):
             raise InputError(f"Adversarial needs v* itself, so at most {DENSE_ROWS} rows; there are {problem.n}.")
         if problem.targets > 1:
             raise InputError(f"Adversarial is defined for one target; y has {problem.targets}.")
-        factor = scipy.linalg.cho_factor(problem.K_hat(), lower=True)
+        try:
+            factor = scipy.linalg.cho_factor(problem.K_hat(), lower=True)
+        except np.linalg.LinAlgError:
+            raise InputError("Adversarial needs v*, but K + noise is singular to rounding; give more noise.") from None
         return scipy.linalg.cho_solve(factor, problem.b[:, 0])
 
     def __call__(self, state: State) -> Actions:
