@@ -42,9 +42,8 @@ def test_it_never_exceeds_the_log_marginal_likelihood_and_equals_it_at_the_end(k
     assert (values <= likelihood + 1e-8 * abs(likelihood)).all()
     if r.posterior.rank == 30:
         assert values[-1] == pytest.approx(likelihood, rel=1e-8)
-    else:
-        assert policy in ("unit-listed", "sparse-block", "pseudo-input") or kernel != "matern32"
-        assert values[-1] < likelihood or r.posterior.state.residual.max() < 1e-3
+    elif policy in ("unit-listed", "sparse-block"):  # few actions: far from the end
+        assert values[-1] < likelihood - 1.0
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
