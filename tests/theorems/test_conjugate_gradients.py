@@ -8,6 +8,7 @@ import scipy.sparse.linalg
 
 from helpers import KERNELS, exact, make_data, row_noise, textbook_cg
 from itergp import RBF, ConjugateGradient, LinearMean, Matern12, Matern32, MaxActions, Prior, PseudoInput, condition
+from itergp.solver.loop import propose
 
 n, STEPS = 60, 20  # a textbook CG keeps its orthogonality about so long (errata, slip 8)
 DIAGONAL = np.linspace(0.5, 2.0, n)
@@ -70,6 +71,24 @@ def test_representer_weights_are_the_iterates_of_cg_in_50_digits(kernel, precond
     assert k_hat_norm(iterates[1:] - iterates_of(posterior), oracle.K_hat).max() < 1e-9 * size
     D = posterior.state.search_directions()
     np.testing.assert_allclose(D[:, :5].T, directions[:5], atol=1e-9)  # s_i = d_i, scaled to unit K_hat norm
+
+
+@pytest.mark.parametrize("preconditioner", ["none", "diagonal"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_conjugate_actions_are_the_search_directions_themselves(kernel, preconditioner):
+    """Thm. S5: s_i = d_i = the textbook's direction, before anything is done to it; residual actions are P^{-1} r_{i-1}."""
+    data, prior = make_data(n), Prior(KERNELS[kernel])
+    oracle = exact(prior, data.X, data.y, 0.1, data.X_new)
+    P = PRECONDITIONERS[preconditioner](None)
+    M_inv = np.eye(n) if P is None else np.diag(1 / DIAGONAL)
+    directions = textbook_cg(oracle.K_hat, oracle.b, M_inv, np.zeros((n, 0)), 6)[1]
+    for i in range(6):
+        conjugate, residual = (ConjugateGradient(P, form) for form in ("conjugate", "residual"))
+        state = propose(condition(prior, data.X, data.y, 0.1, conjugate, MaxActions(i)).state, conjugate)[0]
+        action, gradient = conjugate(state), residual(state)[:, 0]
+        expected = M_inv @ state.residual[:, 0]
+        np.testing.assert_allclose(gradient / np.linalg.norm(gradient), expected / np.linalg.norm(expected), atol=1e-12)
+        np.testing.assert_allclose(action[:, 0] / k_hat_norm(action[:, 0], oracle.K_hat), directions[i], atol=1e-8)
 
 
 @pytest.mark.parametrize("preconditioner", ["none", "diagonal"])
