@@ -92,7 +92,7 @@ def positive_parameter(name: str, value: Any) -> Any:
     if not isinstance(value, int | float | list | tuple | np.ndarray | np.generic):
         return value
     try:
-        array = np.asarray(value, dtype=np.float64)
+        array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} is {value!r}; expected a positive number, or one per feature.") from None
     if array.ndim > 1 or array.size == 0:

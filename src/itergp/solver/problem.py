@@ -1,5 +1,6 @@
 """What is to be computed: the prior, the data, and K, N, b = y - mu(X)."""
 
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -56,9 +57,9 @@ class Problem:
             raise InputError(f"prior is {self.prior!r}; expected Prior(kernel=..., mean=...).")
         if not isinstance(self.compute, Compute):
             raise InputError(f"compute is {self.compute!r}; expected Compute(...).")
-        X = inputs("X", self.X)
-        y = targets("y", self.y, X.shape[0])
-        noise = noise_variance("noise", self.noise, X.shape[0])
+        X = inputs("X", self.X).copy()  # what the caller does with the arrays later changes nothing here
+        y = targets("y", self.y, X.shape[0]).copy()
+        noise = copy(noise_variance("noise", self.noise, X.shape[0]))
         self.prior.kernel.check_features(X.shape[1])
         check_kernel_values(self.prior.kernel, X)
         N = np.broadcast_to(np.asarray(noise, dtype=np.float64), X.shape[:1])

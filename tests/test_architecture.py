@@ -1,0 +1,109 @@
+"""One direction of imports, JAX behind its doors, and files that can be read in one sitting."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import itergp
+
+SOURCE = Path(itergp.__file__).parent
+MODULES = sorted(path for path in SOURCE.rglob("*.py"))
+ROOMS = (
+    "errors", "validate", "prior", "linalg", "solver", "posterior", "learning", "baselines", "metrics", "storage", "tables",
+    "plots", "report", "estimator", "datasets", "testing", "experiments", "demo", "cli",
+)  # fmt: skip
+LARGEST = 450
+
+
+def room(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def imported(path: Path) -> list[str]:
+    """Every module that a file imports, at the top or inside functions; also by importlib, where the name is a literal."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name(path)} imports relatively"
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("itergp."):
+            found.append(node.value.partition(" ")[0])
+    return found
+
+
+def inner(modules: list[str]) -> set[str]:
+    """The rooms of this library among the modules."""
+    return {module.split(".")[1] for module in modules if module.startswith("itergp.") and module.split(".")[1] in ROOMS}
+
+
+def test_every_module_belongs_to_a_room():
+    assert {room(path) for path in MODULES} - {"__init__", "__main__"} <= set(ROOMS)
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if room(path) in ROOMS], ids=name)
+def test_a_module_imports_only_rooms_above_its_own(path):
+    below = {other for other in inner(imported(path)) if ROOMS.index(other) > ROOMS.index(room(path))}
+    assert not below, f"{name(path)} imports from {sorted(below)}, which stand below it"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_jax_stays_behind_its_doors_and_nothing_is_pickled(path):
+    tops = {module.partition(".")[0] for module in imported(path)}
+    assert "jax" not in tops or room(path) in ("linalg", "learning"), f"{name(path)} imports jax"
+    assert not tops & {"pickle", "cPickle", "dill", "cloudpickle", "joblib"}, f"{name(path)} pickles"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_a_file_can_be_read_in_one_sitting(path):
+    lines = len(path.read_text().splitlines())
+    assert lines <= LARGEST, f"{name(path)} has {lines} lines"
+
+
+def test_every_public_name_exists_once():
+    assert len(set(itergp.__all__)) == len(itergp.__all__)
+    for public in itergp.__all__:
+        assert getattr(itergp, public) is not None
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = itergp.no_such_name
+
+
+def test_every_module_can_be_imported_alone():
+    for path in MODULES:
+        if room(path) in ("errors", "validate", "prior", "linalg", "solver", "posterior", "testing"):
+            importlib.import_module(
+                "itergp." + ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+            )
+
+
+def in_a_new_process(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_importing_the_library_does_not_import_jax_nor_plots():
+    code = (
+        "import sys, itergp; itergp.condition, itergp.Matern32; print(sorted({'jax', 'matplotlib', 'torch'} & set(sys.modules)))"
+    )
+    assert in_a_new_process(code) == "[]"
+
+
+def test_importing_the_library_takes_less_than_a_second():
+    code = "import time; t = time.perf_counter(); import itergp; print(time.perf_counter() - t)"
+    assert min(float(in_a_new_process(code)) for _ in range(3)) < 1.0
+
+
+def test_small_data_need_no_jax():
+    code = (
+        "import sys, numpy as np, itergp as g; X = np.linspace(0, 1, 50);"
+        "p = g.condition(g.Prior(g.RBF(0.3)), X, X, 0.1); p.mean(X), p.decompose(X); print('jax' in sys.modules)"
+    )
+    assert in_a_new_process(code) == "False"
