@@ -79,7 +79,8 @@ def test_every_public_name_exists_once():
 
 def test_every_module_can_be_imported_alone():
     for path in MODULES:
-        if room(path) in ("errors", "validate", "prior", "linalg", "solver", "posterior", "testing"):
+        compiled = "_native" in path.parts  # optional: not everywhere is it built
+        if room(path) in ("errors", "validate", "prior", "linalg", "solver", "posterior", "testing") and not compiled:
             importlib.import_module(
                 "itergp." + ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
             )
