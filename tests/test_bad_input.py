@@ -181,8 +181,11 @@ CONSTRUCTION = {
     "action too long": (act(np.ones(21)), PolicyError, r"returned actions of shape \(21, 1\); expected \(20,\)"),
     "action of three axes": (act(np.ones((20, 1, 1))), PolicyError, "returned actions of shape"),
     "action block of no width": (act(np.ones((20, 0))), PolicyError, "returned actions of shape"),
-    "action as text": (act("north"), PolicyError, "returned str; expected a vector"),
-    "action complex": (act(np.ones(20) * 1j), PolicyError, "returned"),
+    "action as text": (act("north"), PolicyError, "returned str of dtype"),
+    "action complex": (act(np.ones(20) * (1 + 1j)), PolicyError, "complex128; expected real numbers"),
+    "sparse action complex": (act(sp.csc_array(np.eye(20) * 1j)), PolicyError, "complex128"),
+    "action ragged": (act([[1.0], [1.0, 2.0]] * 10), PolicyError, "returned no array"),
+    "actions as objects": (act([None] * 20), PolicyError, "dtype object"),
     # stopping, seeds
     "stop a number": (lambda: fit(stop=5), InputError, "stop is 5; expected a criterion"),
     "actions negative": (lambda: MaxActions(-1), InputError, "MaxActions.number is -1"),
@@ -198,7 +201,9 @@ CONSTRUCTION = {
     "seed negative": (lambda: fit(seed=-1), InputError, "seed is -1"),
     "seed a fraction": (lambda: fit(seed=0.5), InputError, "seed is 0.5"),
     "state of another problem": (
-        lambda: solve(Problem(PRIOR, X, Y, 0.1), UnitVector(), MaxActions(1), fit(policy=UnitVector()).state), InputError, "another problem",
+        lambda: solve(Problem(PRIOR, X, Y, 0.1), UnitVector(), MaxActions(1), fit(policy=UnitVector()).state),
+        InputError,
+        "another problem",
     ),
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ def _register(cls: type) -> None:
         return [getattr(kernel, name) for name in data], tuple(getattr(kernel, name) for name in static)
 
     def unflatten(fixed: tuple[Any, ...], leaves: Any) -> Any:  # without the checks: leaves may be gradients or tracers
-        kernel = object.__new__(cls)
+        kernel: Any = object.__new__(cls)
         for name, value in zip([*data, *static], [*leaves, *fixed], strict=True):
             object.__setattr__(kernel, name, value)
         return kernel

@@ -38,9 +38,9 @@ class NumpyEngine(TiledEngine):
             slopes[path] = slope
         in_inputs = np.zeros_like(X0)
         for f in range(X0.shape[1]):
-            step = np.zeros(X0.shape[1])
-            step[f] = 1e-6 * max(1.0, float(np.abs(X0[:, f]).max()))
-            in_inputs[:, f] = (rows(kernel, X0 + step) - rows(kernel, X0 - step)) / (2 * step[f])
+            h = np.zeros(X0.shape[1])
+            h[f] = 1e-6 * max(1.0, float(np.abs(X0[:, f]).max()))
+            in_inputs[:, f] = (rows(kernel, X0 + h) - rows(kernel, X0 - h)) / (2 * h[f])
         return with_parameters(kernel, slopes, check=False), in_inputs
 
 

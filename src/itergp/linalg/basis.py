@@ -176,7 +176,7 @@ class Basis:
             return None
         touched = np.zeros(self.n, dtype=bool)
         for part in self.parts:
-            touched[part.indices] = True
+            touched[part.indices] = True  # type: ignore[union-attr]  # all are sparse
         return np.flatnonzero(touched)
 
     def spanned_rows(self) -> np.ndarray:

@@ -9,8 +9,7 @@ def orthonormalise(S: np.ndarray, basis: Basis, tolerance: float) -> tuple[np.nd
     """Q with S[:, kept] = Q_old C + Q R, in the order of S, by projecting and factorising twice."""
     C = basis.inner(S)
     rest = S - basis.combine(C)
-    R = np.linalg.qr(rest, mode="r")
-    kept = _independent(R, tolerance)
+    kept = _independent(np.asarray(np.linalg.qr(rest, mode="r")), tolerance)
     Q, R = _qr(rest[:, kept])
     C = C[:, kept]
     again = basis.inner(Q)

@@ -117,7 +117,7 @@ class LocalPosterior:
     def _rounding(self) -> float:
         """tau on the local block too: the rows of K Q that enter carry the product's rounding error."""
         problem, state = self.posterior.problem, self.posterior.state
-        own = UNIT["float64"] * float(problem.gram.diagonal().max()) * 64 * self.neighbours
+        own = UNIT["float64"] * float(problem.gram.diagonal().max()) * 64 * min(self.neighbours, problem.n)
         return max(float(state.tau[: state.rank].max(initial=0.0)), own)
 
 

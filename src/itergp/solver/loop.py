@@ -278,18 +278,20 @@ def _nothing_new(state: State, dropped: int, status: Status = Status.ACTIONS_EXH
 
 def _checked_actions(actions: Any, n: int, policy: Any) -> Any:
     name = getattr(policy, "__name__", type(policy).__name__)
-    if sp.issparse(actions):
-        S = sp.csc_array(actions, dtype=np.float64)
+    try:
+        S: Any = actions if sp.issparse(actions) else np.asarray(actions)
+    except ValueError:  # rows of different length
+        raise PolicyError(f"policy {name} returned no array; expected a vector ({n},) or a block ({n}, b).") from None
+    if S.dtype.kind not in "fiub":
+        raise PolicyError(
+            f"policy {name} returned {type(actions).__name__} of dtype {S.dtype}; expected real numbers, ({n},) or ({n}, b)."
+        )
+    if sp.issparse(S):
+        S = sp.csc_array(S, dtype=np.float64)
         values = S.data
     else:
-        try:
-            S = np.asarray(actions, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise PolicyError(
-                f"policy {name} returned {type(actions).__name__}; expected a vector ({n},) or a block ({n}, b)."
-            ) from None
-        S = S[:, None] if S.ndim == 1 else S
-        values = S
+        S = np.asarray(S, dtype=np.float64)
+        values = S = S[:, None] if S.ndim == 1 else S
     if S.ndim != 2 or S.shape[0] != n or S.shape[1] == 0:
         raise PolicyError(f"policy {name} returned actions of shape {S.shape}; expected ({n},) or ({n}, b) with b >= 1.")
     if not np.isfinite(values).all():
@@ -359,7 +361,7 @@ def _rounding(Q: Any, KQ: np.ndarray, problem: Problem) -> np.ndarray:
         reach, dtype = np.maximum.reduceat(Q.indices, Q.indptr[:-1]) + 1, "float64"
     else:
         reach, dtype = np.full(Q.shape[1], np.flatnonzero(Q.any(axis=1))[-1] + 1), None
-    norms = [np.linalg.norm(KQ[:rows, j]) for j, rows in enumerate(reach)]
+    norms = [float(np.linalg.norm(KQ[:rows, j])) for j, rows in enumerate(reach)]
     return np.array([problem.gram.rounding(rows, norm, dtype) for rows, norm in zip(reach, norms, strict=True)])
 
 

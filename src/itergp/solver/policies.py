@@ -181,7 +181,8 @@ class Eigenvector(Policy):
     def _leading(self, state: State) -> np.ndarray:
         problem, n = state.problem, state.problem.n
         V = np.linalg.qr(state.rng().standard_normal((n, min(self.rank, n))))[0]
-        space, products = [], []
+        space: list[np.ndarray] = []
+        products: list[np.ndarray] = []
         for _ in range(self.passes):
             for basis in space + space:  # orthogonal to what is there, twice
                 V = V - basis @ (basis.T @ V)
