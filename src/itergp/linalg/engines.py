@@ -53,6 +53,10 @@ class Engine(ABC):
 
     name: str
 
+    def with_threads(self, threads: int | None) -> "Engine":
+        """The same engine with so many threads, where it has threads of its own."""
+        return self
+
     @abstractmethod
     def supports(self, kernel: Kernel, d: int) -> str:
         """Empty when the engine can evaluate this kernel, else the reason why not."""
@@ -157,22 +161,26 @@ def choose(compute: Compute, kernel: Kernel, n: int, d: int) -> tuple[Engine, st
     if not isinstance(compute.engine, str):
         return compute.engine, "given by the caller"
     if compute.engine != "auto":
-        try:
-            engine = get(compute.engine)
-        except ImportError as error:
-            raise InputError(f"Compute.engine={compute.engine!r} is not available here ({error}); use engine='auto'.") from None
+        engine = get(compute.engine)
         reason = engine.supports(kernel, d)
         if reason:
             raise KernelError(f"Compute.engine={compute.engine!r} cannot take this kernel: {reason}. Use engine='auto'.")
-        return engine, "asked for"
-    if n <= SMALL:
-        return get("numpy"), f"n = {n} is small"
-    try:
-        engine = get("jax")
-    except ImportError as error:
-        return get("numpy"), f"jax cannot be imported ({error})"
-    reason = engine.supports(kernel, d)
-    return (get("numpy"), reason) if reason else (engine, "compiled tiles for any kernel")
+        return engine.with_threads(compute.threads), "asked for"
+    reasons = []
+    for name in ("native", "jax"):
+        if name == "jax" and n <= SMALL:
+            reasons.append(f"n = {n} is small")
+            break
+        try:
+            engine = get(name)
+        except ImportError as error:
+            reasons.append(f"{name} cannot be imported ({error})")
+            continue
+        reason = engine.supports(kernel, d)
+        if not reason:
+            return engine.with_threads(compute.threads), "; ".join(reasons) or "tiles in C++"
+        reasons.append(f"{name}: {reason}")
+    return get("numpy"), "; ".join(reasons)
 
 
 def from_function(product: Callable[[Kernel, np.ndarray, np.ndarray, np.ndarray], np.ndarray], name: str = "user") -> Engine:

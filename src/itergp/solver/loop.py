@@ -264,9 +264,10 @@ def _start_stage(state: State, policy: Any, index: int) -> State:
 
 
 def _nothing_new(state: State, dropped: int, status: Status = Status.ACTIONS_EXHAUSTED, none_left: bool = False) -> State:
-    """A block of which nothing could be used: the second in a row ends the policy, or this entry of the schedule."""
+    """A block of which nothing could be used: the second in a row ends a policy that would go on for ever."""
     state = replace(state, idle=state.idle + 1, progress=replace(state.progress, dropped=state.progress.dropped + dropped))
-    if not none_left and state.idle < 2:
+    finite = state.stage is not None and getattr(state.stage.policy, "finite", False)
+    if not none_left and (state.idle < 2 or finite):
         return state
     if isinstance(state.policy, Schedule) and state.stage is not None:
         state = _start_stage(replace(state, idle=0), state.policy, state.stage.index + 1)
@@ -316,8 +317,10 @@ def orthonormal(S: Any, state: State, tick: Tick) -> tuple[Any, np.ndarray, int]
     tolerance = DEPENDENT[problem.gram.dtype.name]
     columns = None
     if sp.issparse(S):
-        unique = _distinct(S)
+        unique = _distinct(S, basis)
         dropped, S = S.shape[1] - unique.size, S[:, unique]
+        if not unique.size:
+            return np.zeros((problem.n, 0)), np.zeros((problem.n, 0)), dropped
         taken = basis.inner(S.toarray()) if basis.size else np.zeros((0, S.shape[1]))
         if _disjoint(S) and not taken.any():  # orthogonal already
             return S, _sparse_products(S, problem, tick), dropped
@@ -335,12 +338,13 @@ def orthonormal(S: Any, state: State, tick: Tick) -> tuple[Any, np.ndarray, int]
     return Q, problem.gram.multiply(Q, tick) if kept.size else np.zeros_like(Q), dropped
 
 
-def _distinct(S: sp.csc_array) -> np.ndarray:
-    """Columns of S without repeated unit vectors."""
+def _distinct(S: sp.csc_array, basis: Basis) -> np.ndarray:
+    """Columns of S without unit vectors that repeat, or that lie in the span of the actions."""
     single = np.diff(S.indptr) == 1
     if not single.all():
         return np.arange(S.shape[1])
-    return np.sort(np.unique(S.indices, return_index=True)[1])
+    first = np.sort(np.unique(S.indices, return_index=True)[1])
+    return first[~basis.spanned_rows()[S.indices[first]]]
 
 
 def _disjoint(S: sp.csc_array) -> bool:

@@ -13,7 +13,7 @@ more to offer. It keeps nothing itself: what it needs is in the state, or was pr
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -31,6 +31,8 @@ DENSE_ROWS = 4096  # up to here a policy may factorise K_hat as a whole
 class Policy(ABC):
     """A callable state -> actions, with something to prepare where it needs that."""
 
+    finite: ClassVar[bool] = False  # True where it ends by itself, by returning None: dependent actions do not end it
+
     def start(self, state: State) -> Any:
         """What to prepare when the policy takes over; found in `state.memory` later."""
         return None
@@ -47,6 +49,7 @@ def unit_vectors(rows: np.ndarray, n: int) -> sp.csc_array:
 class UnitVector(Policy):
     """s_i = e_j (IterGP-Chol, Thm. S3): rows in sequence, at random, by largest variance, or as listed. No pass over K."""
 
+    finite: ClassVar[bool] = True
     order: Any = "sequential"
     block_size: int = 1
 
@@ -86,6 +89,7 @@ class UnitVector(Policy):
 class PseudoInput(Policy):
     """s_i = k(X, z_i) (IterGP-PI): inducing points Z, or so many training inputs at random. One pass per block."""
 
+    finite: ClassVar[bool] = True
     inducing_points: Any = None  # Z (m, d), a number, or None: training inputs at random as long as asked
     block_size: int = 64
 
@@ -118,6 +122,8 @@ def _informative_rows(state: State) -> np.ndarray:
 def _kernel_actions(state: State, Z: np.ndarray) -> np.ndarray:
     """k(X, Z), in float64"""
     gram = state.problem.gram
+    if not len(Z):  # no engine is asked for nothing
+        return np.zeros((gram.n, 0))
     gram.entries += gram.n * len(Z)
     return np.asarray(gram.engine.dense(gram.kernel, gram.X, Z, np.dtype("float64")))
 
@@ -164,6 +170,7 @@ class Eigenvector(Policy):
     Dense for small n; beyond, the leading ones by randomised block Krylov iteration, `rank` at a time.
     """
 
+    finite: ClassVar[bool] = True
     block_size: int = 16
     rank: int = 128  # how many are found together where n is large
     passes: int = 6
@@ -243,6 +250,7 @@ class SparseBlock(Policy):
     misses there), "ones", "random", or a vector with one value per row.
     """
 
+    finite: ClassVar[bool] = True
     groups: Any
     values: Any = "residual"
     block_size: int = 16
@@ -294,6 +302,8 @@ class SparseBlock(Policy):
 @dataclass(frozen=True, eq=False)
 class Adversarial(Policy):
     """n - 1 actions that are K_hat-orthogonal to v*, then v*: nothing is learned until the end (tightness of Prop. 2)."""
+
+    finite: ClassVar[bool] = True
 
     def start(self, state: State) -> np.ndarray:
         problem = state.problem

@@ -1,0 +1,215 @@
+"""Tiles in C++ for stationary kernels and their sums, on CPUs: near the machine's limit.
+
+The engine sees a kernel as a sum of `weight * profile(|f - f'|^2)`, with the features f computed here in float64 and rounded
+once. Data are padded to whole tiles; products are made in calls of a fraction of a second, so that interrupts and budgets
+are heard; panels are dealt to threads in a fixed way, so the same number of threads gives the same bits.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from itergp.linalg._native import _tiles  # type: ignore[attr-defined]
+from itergp.linalg.engines import Engine, Tick, TileCache, get
+from itergp.prior.kernels import (
+    RBF,
+    Constant,
+    Kernel,
+    Matern12,
+    Matern32,
+    Matern52,
+    OnColumns,
+    Periodic,
+    RationalQuadratic,
+    Scaled,
+    Sum,
+)
+
+PANEL, BLOCK = _tiles.PANEL, _tiles.BLOCK
+MAX_COLUMNS = 256  # of one call: accumulators are threads x n x columns float64
+WORK_PER_CALL = 3e8  # kernel evaluations and column products between two ticks: about a quarter of a second
+
+
+@dataclass(frozen=True)
+class Component:
+    """weight * profile(|f(x) - f(x')|^2)"""
+
+    weight: float
+    kind: int
+    alpha: float
+    features: Callable[[np.ndarray], np.ndarray]
+
+
+# kind of profile in tiles.h, and the factor on the features that takes the constant out of it
+_PROFILES = {RBF: (0, 0.5**0.5), Periodic: (0, 0.5**0.5), Matern12: (1, 1.0), Matern32: (2, 3.0**0.5), Matern52: (3, 5.0**0.5)}
+
+
+def components(kernel: Kernel) -> list[Component] | None:
+    """The kernel as a sum of stationary components, or None if it is none."""
+    if isinstance(kernel, Scaled):
+        inner = components(kernel.kernel)
+        return inner and [Component(c.weight * kernel.scale, c.kind, c.alpha, c.features) for c in inner]
+    if isinstance(kernel, Sum):
+        left, right = components(kernel.left), components(kernel.right)
+        return left and right and left + right
+    if isinstance(kernel, OnColumns):
+        inner, columns = components(kernel.kernel), list(kernel.columns)
+        return inner and [Component(c.weight, c.kind, c.alpha, _on(c.features, columns)) for c in inner]
+    if type(kernel) is Constant:
+        return [Component(kernel.value, 0, 0.0, lambda X: np.zeros((len(X), 0)))]
+    if type(kernel) is RationalQuadratic:
+        factor = (2.0 * kernel.alpha) ** -0.5
+        return [Component(1.0, 4, kernel.alpha, lambda X: kernel.features(X) * factor)]
+    if type(kernel) in _PROFILES:
+        kind, factor = _PROFILES[type(kernel)]
+        return [Component(1.0, kind, 0.0, lambda X: kernel.features(X) * factor)]  # type: ignore[attr-defined]
+    return None
+
+
+def _on(features: Callable[[np.ndarray], np.ndarray], columns: list[int]) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda X: features(X[:, columns])
+
+
+def default_threads() -> int:
+    """The cores this process may use, or fewer where the usual environment variables say so."""
+    limits = [os.environ.get(name, "") for name in ("ITERGP_NUM_THREADS", "OMP_NUM_THREADS")]
+    asked = [int(limit) for limit in limits if limit.isdigit() and int(limit) > 0]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min([cores, *asked[:1]])
+
+
+@dataclass
+class Store:
+    """Tiles of the first panels of the upper half, in the order in which they are streamed."""
+
+    array: np.ndarray
+    offsets: np.ndarray
+    rows: int
+    filled: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes
+
+
+class NativeEngine(Engine):
+    name = "native"
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads
+
+    def with_threads(self, threads: int | None) -> "NativeEngine":
+        return self if threads is None else NativeEngine(threads)
+
+    def supports(self, kernel: Kernel, d: int) -> str:
+        return "" if components(kernel) else f"{type(kernel).__name__} is not a sum of stationary kernels"
+
+    def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        out = np.empty((len(X0), len(X1)), dtype=dtype)
+        if not out.size:
+            return out
+        native, call = _kernel(kernel, X0, X1, dtype), _function("dense", dtype)
+        panels = -(-len(X0) // PANEL)
+        step = _panels_per_call(len(X1), 1)
+        for first in range(0, panels, step):
+            call(native, out, first, min(first + step, panels), self._threads())
+        return out
+
+    def product(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick) -> np.ndarray:
+        panels, out = -(-len(X0) // PANEL), np.zeros((len(X0), V.shape[1]))
+        if not len(X0) or not len(X1):
+            return out
+        native, call = _kernel(kernel, X0, X1, dtype), _function("cross", dtype)
+        for start in range(0, V.shape[1], MAX_COLUMNS):
+            some = _padded(V[:, start : start + MAX_COLUMNS], dtype)
+            sums = np.zeros((panels * PANEL, some.shape[1]))
+            step = _panels_per_call(len(X1), some.shape[1])
+            for first in range(0, panels, step):
+                tick()
+                call(native, some, sums, first, min(first + step, panels), self._threads())
+            width = min(MAX_COLUMNS, V.shape[1] - start)
+            out[:, start : start + width] = sums[: len(X0), :width]
+        return out
+
+    def symmetric(
+        self, kernel: Kernel, X: np.ndarray, V: np.ndarray, dtype: np.dtype, cache: TileCache, first: int, tick: Tick
+    ) -> np.ndarray:
+        native = _kernel(kernel, X, X, dtype)
+        out = np.empty((len(X), V.shape[1]))
+        store = _store(cache, len(X), dtype, first)
+        for start in range(0, V.shape[1], MAX_COLUMNS):
+            some = _padded(V[:, start : start + MAX_COLUMNS], dtype)
+            width = min(MAX_COLUMNS, V.shape[1] - start)
+            out[:, start : start + width] = self._accumulate(native, some, dtype, store, first // BLOCK, tick)[: len(X), :width]
+            store.filled = store.filled or (first == 0 and len(store.offsets) > 1)
+        return out
+
+    def _accumulate(self, native: object, V: np.ndarray, dtype: np.dtype, store: Store, from_block: int, tick: Tick) -> np.ndarray:
+        call, panels = _function("symmetric", dtype), V.shape[0] // PANEL
+        sums = np.zeros((self._threads(), *V.shape))  # one sum per thread, added in their order
+        step = _panels_per_call(V.shape[0] // 2, 2 * V.shape[1])
+        for p in range(0, panels, step):
+            tick()
+            call(native, V, sums, p, min(p + step, panels), from_block, store.array, store.offsets, store.filled)
+        return sums.sum(axis=0) if len(sums) > 1 else sums[0]
+
+    def gradient(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple[Kernel, np.ndarray]:
+        return get("jax").gradient(kernel, X0, X1, A, B)
+
+    def _threads(self) -> int:
+        return self.threads or default_threads()
+
+
+def _function(name: str, dtype: np.dtype) -> Callable[..., None]:
+    return getattr(_tiles, f"{name}{8 * np.dtype(dtype).itemsize}")
+
+
+def _panels_per_call(columns_of_K: int, columns: int) -> int:
+    return max(8, int(WORK_PER_CALL / (PANEL * max(1, columns_of_K) * (1.0 + columns / 16.0))))
+
+
+def _kernel(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> object:
+    parts = components(kernel)
+    assert parts  # `supports` was asked
+    native = _tiles.Kernel32() if np.dtype(dtype).itemsize == 4 else _tiles.Kernel64()
+    same = X0 is X1
+    for part in parts:
+        right = _feature_major(part.features(X1), BLOCK, dtype)
+        left = right if same else _feature_major(part.features(X0), PANEL, dtype)
+        native.add(left, right, part.kind, float(part.weight), float(part.alpha))
+    return native
+
+
+def _feature_major(F: np.ndarray, multiple: int, dtype: np.dtype) -> np.ndarray:
+    out = np.zeros((F.shape[1], -(-len(F) // multiple) * multiple), dtype=dtype)
+    out[:, : len(F)] = F.T
+    return out
+
+
+def _padded(V: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    unit = _tiles.columns_unit()
+    columns = 1 if V.shape[1] == 1 else -(-V.shape[1] // unit) * unit
+    out = np.zeros((-(-len(V) // BLOCK) * BLOCK, columns), dtype=dtype)
+    out[: len(V), : V.shape[1]] = V
+    return out
+
+
+def _store(cache: TileCache, n: int, dtype: np.dtype, first: int) -> Store:
+    """The cache's tiles, or room for as many panels of them as fit; none while only some rows are computed."""
+    rows = -(-n // BLOCK) * BLOCK
+    if isinstance(cache.native, Store) and cache.native.rows == rows and cache.native.array.dtype == dtype:
+        if cache.native.filled or first == 0:
+            return cache.native
+    tiles = rows // BLOCK - np.arange(rows // PANEL) * PANEL // BLOCK
+    offsets = np.concatenate([[0], np.cumsum(tiles * PANEL * BLOCK)]).astype(np.int64)
+    panels = 0 if first else int(np.searchsorted(offsets * np.dtype(dtype).itemsize, cache.budget, side="right")) - 1
+    offsets = offsets[: panels + 1]
+    store = Store(np.empty(int(offsets[-1]), dtype=dtype), offsets, rows)
+    if panels:
+        cache.native = store
+    return store
+
+
+ENGINE = NativeEngine()

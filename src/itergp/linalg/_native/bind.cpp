@@ -1,0 +1,183 @@
+// The binding: checks that cannot be made in Python, threads, and the choice of instruction set at run time.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tiles.h"
+
+namespace nb = nanobind;
+using namespace itergp;
+
+template <typename T>
+using Matrix = nb::ndarray<T, nb::numpy, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Vector = nb::ndarray<T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Cube = nb::ndarray<T, nb::numpy, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+namespace {
+
+std::string chosen = "";
+
+std::vector<std::string> instruction_sets() {
+    std::vector<std::string> known;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) known.push_back("avx512");
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) known.push_back("avx2");
+#endif
+    known.push_back("baseline");
+    return known;
+}
+
+void choose(const std::string& name) {
+    for (const auto& known : instruction_sets())
+        if (known == name) {
+            chosen = name;
+            return;
+        }
+    throw std::invalid_argument("instruction set " + name + " is not available on this machine");
+}
+
+// Columns of V come one, or in multiples of this: the widest vector of float.
+int columns_unit() { return chosen == "avx512" ? 16 : 8; }
+
+template <typename T>
+const Engine<T>& engine() {
+    constexpr bool single = sizeof(T) == 4;
+#if defined(__x86_64__)
+    if (chosen == "avx512") {
+        if constexpr (single) return avx512::engine_float();
+        else return avx512::engine_double();
+    }
+    if (chosen == "avx2") {
+        if constexpr (single) return avx2::engine_float();
+        else return avx2::engine_double();
+    }
+#endif
+    if constexpr (single) return baseline::engine_float();
+    else return baseline::engine_double();
+}
+
+// A sum of stationary kernels, and the features of two sets of points; keeps the arrays alive.
+template <typename T>
+struct Kernel {
+    std::vector<Component<T>> parts;
+    std::vector<Matrix<const T>> arrays;
+    std::ptrdiff_t left_rows = -1, right_rows = -1;
+
+    void add(Matrix<const T> left, Matrix<const T> right, int kind, T weight, T alpha) {
+        const auto rows = std::ptrdiff_t(left.shape(1)), columns = std::ptrdiff_t(right.shape(1));
+        if (left.shape(0) != right.shape(0)) throw std::invalid_argument("left and right differ in their number of features");
+        if (rows % PANEL || columns % BLOCK || rows == 0 || columns == 0) throw std::invalid_argument("features are not padded to whole tiles");
+        if (left_rows >= 0 && (rows != left_rows || columns != right_rows)) throw std::invalid_argument("components differ in their number of points");
+        if (kind < 0 || kind > RATIONAL_QUADRATIC) throw std::invalid_argument("unknown kind of kernel");
+        left_rows = rows;
+        right_rows = columns;
+        parts.push_back({left.data(), right.data(), rows, columns, int(left.shape(0)), kind, weight, alpha});
+        arrays.push_back(left);
+        arrays.push_back(right);
+    }
+};
+
+void expect(bool fine, const char* message) {
+    if (!fine) throw std::invalid_argument(message);
+}
+
+// Panels first <= p < last, dealt out in turn: thread t takes first + t, first + t + threads, ... always the same ones.
+template <typename Work>
+void in_threads(std::ptrdiff_t first, std::ptrdiff_t last, int threads, Work work) {
+    std::vector<std::thread> pool;
+    for (int t = 1; t < threads; ++t)
+        pool.emplace_back([=] { work(t, Range{first + ((t - first) % threads + threads) % threads, last, threads}); });
+    work(0, Range{first + ((0 - first) % threads + threads) % threads, last, threads});
+    for (auto& thread : pool) thread.join();
+}
+
+template <typename T>
+void symmetric(const Kernel<T>& kernel, Matrix<const T> V, Cube<double> out, std::ptrdiff_t first, std::ptrdiff_t last,
+               std::ptrdiff_t from_block, Vector<T> store, Vector<const std::int64_t> offsets, bool filled) {
+    const auto rows = std::ptrdiff_t(V.shape(0));
+    const int columns = int(V.shape(1)), threads = int(out.shape(0));
+    expect(!kernel.parts.empty(), "the kernel has no parts");
+    expect(rows == kernel.left_rows && rows == kernel.right_rows, "V does not have one row per padded point");
+    expect(std::ptrdiff_t(out.shape(1)) == rows && int(out.shape(2)) == columns, "out does not have the shape of V for each thread");
+    expect(columns == 1 || columns % columns_unit() == 0, "columns must be 1 or a multiple of columns_unit()");
+    expect(0 <= first && first <= last && last <= rows / PANEL && 0 <= from_block, "panels out of range");
+    const auto stored = std::ptrdiff_t(offsets.shape(0)) - 1;
+    expect(stored >= 0 && offsets(stored) <= std::int64_t(store.shape(0)), "the store is too small");
+    std::vector<std::ptrdiff_t> starts(offsets.data(), offsets.data() + stored + 1);
+    for (std::ptrdiff_t p = 0; p < stored; ++p)
+        expect(starts[p + 1] - starts[p] == (rows / BLOCK - p * PANEL / BLOCK) * PANEL * BLOCK, "offsets do not match the tiles");
+    nb::gil_scoped_release unlocked;
+    in_threads(first, last, threads, [&](int t, Range range) {
+        engine<T>().symmetric(kernel.parts.data(), int(kernel.parts.size()), rows, V.data(), columns,
+                              out.data() + t * rows * columns, range, from_block, store.data(), starts.data(), stored, filled);
+    });
+}
+
+template <typename T>
+void cross(const Kernel<T>& kernel, Matrix<const T> V, Matrix<double> out, std::ptrdiff_t first, std::ptrdiff_t last, int threads) {
+    const int columns = int(V.shape(1));
+    expect(!kernel.parts.empty() && threads > 0, "the kernel has no parts");
+    expect(std::ptrdiff_t(V.shape(0)) == kernel.right_rows, "V does not have one row per padded point");
+    expect(std::ptrdiff_t(out.shape(0)) == kernel.left_rows && int(out.shape(1)) == columns, "out has the wrong shape");
+    expect(columns == 1 || columns % columns_unit() == 0, "columns must be 1 or a multiple of columns_unit()");
+    expect(0 <= first && first <= last && last <= kernel.left_rows / PANEL, "panels out of range");
+    nb::gil_scoped_release unlocked;
+    in_threads(first, last, threads, [&](int, Range range) {
+        engine<T>().cross(kernel.parts.data(), int(kernel.parts.size()), kernel.right_rows, V.data(), columns, out.data(), range);
+    });
+}
+
+template <typename T>
+void dense(const Kernel<T>& kernel, Matrix<T> out, std::ptrdiff_t first, std::ptrdiff_t last, int threads) {
+    const auto rows = std::ptrdiff_t(out.shape(0)), columns = std::ptrdiff_t(out.shape(1));
+    expect(!kernel.parts.empty() && threads > 0, "the kernel has no parts");
+    expect(rows <= kernel.left_rows && columns <= kernel.right_rows, "out is larger than the kernel");
+    expect(0 <= first && first <= last && last <= (rows + PANEL - 1) / PANEL, "panels out of range");
+    nb::gil_scoped_release unlocked;
+    in_threads(first, last, threads, [&](int, Range range) {
+        engine<T>().dense(kernel.parts.data(), int(kernel.parts.size()), rows, columns, out.data(), columns, range);
+    });
+}
+
+template <typename T>
+void bind(nb::module_& m, const char* suffix) {
+    nb::class_<Kernel<T>>(m, (std::string("Kernel") + suffix).c_str())
+        .def(nb::init<>())
+        .def("add", &Kernel<T>::add, nb::arg("left").noconvert(), nb::arg("right").noconvert(), nb::arg("kind"), nb::arg("weight"), nb::arg("alpha"));
+    m.def((std::string("symmetric") + suffix).c_str(), &symmetric<T>, nb::arg("kernel"), nb::arg("V").noconvert(), nb::arg("out").noconvert(),
+          nb::arg("first"), nb::arg("last"), nb::arg("from_block"), nb::arg("store").noconvert(), nb::arg("offsets").noconvert(), nb::arg("filled"));
+    m.def((std::string("cross") + suffix).c_str(), &cross<T>, nb::arg("kernel"), nb::arg("V").noconvert(), nb::arg("out").noconvert(),
+          nb::arg("first"), nb::arg("last"), nb::arg("threads"));
+    m.def((std::string("dense") + suffix).c_str(), &dense<T>, nb::arg("kernel"), nb::arg("out").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("threads"));
+    m.def((std::string("exp_minus") + suffix).c_str(), [](Vector<const T> x, Vector<T> out) {
+        expect(x.shape(0) == out.shape(0), "x and out differ in length");
+        engine<T>().exp_minus(x.data(), out.data(), std::ptrdiff_t(x.shape(0)));
+    }, nb::arg("x").noconvert(), nb::arg("out").noconvert());
+    m.def((std::string("square_root") + suffix).c_str(), [](Vector<const T> x, Vector<T> out) {
+        expect(x.shape(0) == out.shape(0), "x and out differ in length");
+        engine<T>().square_root(x.data(), out.data(), std::ptrdiff_t(x.shape(0)));
+    }, nb::arg("x").noconvert(), nb::arg("out").noconvert());
+}
+
+}  // namespace
+
+NB_MODULE(_tiles, m) {
+    chosen = instruction_sets().front();
+    m.attr("PANEL") = PANEL;
+    m.attr("BLOCK") = BLOCK;
+    m.def("instruction_sets", &instruction_sets, "What this machine can run, the best first.");
+    m.def("instruction_set", [] { return chosen; });
+    m.def("columns_unit", &columns_unit);
+    m.def("choose", &choose, nb::arg("name"), "Use another instruction set, for tests.");
+    bind<float>(m, "32");
+    bind<double>(m, "64");
+}

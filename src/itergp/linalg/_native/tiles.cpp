@@ -1,0 +1,253 @@
+// Tiles of stationary kernels: direct differences, profile, and the product with a block of columns.
+// Compiled once per instruction set (ITERGP_ISA names it); written with vector types of the compiler, so that one text
+// serves SSE2, AVX2, AVX-512 and NEON.
+#include "tiles.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "vectors.h"
+
+namespace itergp {
+namespace ITERGP_ISA {
+namespace {
+
+// ---- profiles -------------------------------------------------------------------------------------------------------
+
+template <typename T, int KIND>
+inline Vec<T> profile(Vec<T> s, T alpha) {
+    if constexpr (KIND == RBF) {
+        return exp_minus<T>(s);
+    } else if constexpr (KIND == RATIONAL_QUADRATIC) {
+        return exp_minus<T>(alpha * log_one_plus<T>(s));
+    } else {
+        const Vec<T> r = square_root<T>(s);
+        const Vec<T> e = exp_minus<T>(r);
+        if constexpr (KIND == MATERN12) return e;
+        if constexpr (KIND == MATERN32) return e + r * e;
+        return e + (r + s * T(1.0 / 3.0)) * e;  // MATERN52
+    }
+}
+
+// ---- one tile: K[i * BLOCK + j] = (+)= weight * profile(|f_i - f_j|^2), PANEL x BLOCK -------------------------------
+
+constexpr int ROWS = 4;  // rows at once, so that the columns' features are read once for all of them
+
+template <typename T, int KIND, bool ADD>
+void fill(const Component<T>& part, std::ptrdiff_t i0, std::ptrdiff_t j0, T* __restrict K) {
+    constexpr int W = width<T>;
+    constexpr int NV = 2;  // vectors of columns at once
+    for (int i = 0; i < PANEL; i += ROWS) {
+        for (int j = 0; j < BLOCK; j += NV * W) {
+            Vec<T> s[ROWS][NV] = {};
+            const T* left = part.left + i0 + i;
+            const T* right = part.right + j0 + j;
+            for (int f = 0; f < part.features; ++f, left += part.left_stride, right += part.right_stride) {
+                Vec<T> x[NV];
+                for (int v = 0; v < NV; ++v) x[v] = load<T>(right + v * W);
+                for (int r = 0; r < ROWS; ++r) {
+                    for (int v = 0; v < NV; ++v) {
+                        const Vec<T> difference = x[v] - left[r];
+                        s[r][v] += difference * difference;
+                    }
+                }
+            }
+            for (int r = 0; r < ROWS; ++r) {
+                for (int v = 0; v < NV; ++v) {
+                    T* target = K + (i + r) * BLOCK + j + v * W;
+                    Vec<T> k = part.weight * profile<T, KIND>(s[r][v], part.alpha);
+                    if constexpr (ADD) k += load<T>(target);
+                    save<T>(target, k);
+                }
+            }
+        }
+    }
+}
+
+template <typename T, bool ADD>
+void fill_part(const Component<T>& part, std::ptrdiff_t i0, std::ptrdiff_t j0, T* K) {
+    switch (part.kind) {
+        case RBF: return fill<T, RBF, ADD>(part, i0, j0, K);
+        case MATERN12: return fill<T, MATERN12, ADD>(part, i0, j0, K);
+        case MATERN32: return fill<T, MATERN32, ADD>(part, i0, j0, K);
+        case MATERN52: return fill<T, MATERN52, ADD>(part, i0, j0, K);
+        default: return fill<T, RATIONAL_QUADRATIC, ADD>(part, i0, j0, K);
+    }
+}
+
+template <typename T>
+void fill_tile(const Component<T>* parts, int n_parts, std::ptrdiff_t i0, std::ptrdiff_t j0, T* K) {
+    fill_part<T, false>(parts[0], i0, j0, K);
+    for (int p = 1; p < n_parts; ++p) fill_part<T, true>(parts[p], i0, j0, K);
+}
+
+// ---- products with a tile -------------------------------------------------------------------------------------------
+
+// out[0 .. width) += sum, widened to float64
+template <typename T>
+inline void add_to(double* out, Vec<T> sum) {
+    typedef double Wide __attribute__((vector_size(width<T> * sizeof(double))));
+    Wide total;
+    std::memcpy(&total, out, sizeof(total));
+    total += __builtin_convertvector(sum, Wide);
+    std::memcpy(out, &total, sizeof(total));
+}
+
+// One column, both sides at once: each entry is read once. Runs of 32 terms in T, then float64.
+template <typename T, bool MIRROR>
+void multiply_one(const T* __restrict K, const T* __restrict Vi, const T* __restrict Vj, double* out_i, double* out_j) {
+    constexpr int W = width<T>;
+    constexpr int STRETCH = RUN * W < BLOCK ? RUN * W : BLOCK;  // columns until each lane has summed RUN terms
+    for (int i0 = 0; i0 < PANEL; i0 += RUN) {
+        alignas(64) T below[BLOCK] = {};
+        for (int i = i0; i < i0 + RUN; i += ROWS) {
+            for (int stretch = 0; stretch < BLOCK; stretch += STRETCH) {
+                Vec<T> sum[ROWS] = {};
+                for (int j = stretch; j < stretch + STRETCH; j += W) {
+                    const Vec<T> v = load<T>(Vj + j);
+                    Vec<T> mirrored;
+                    if constexpr (MIRROR) mirrored = load<T>(below + j);
+                    for (int r = 0; r < ROWS; ++r) {
+                        const Vec<T> k = load<T>(K + (i + r) * BLOCK + j);
+                        sum[r] += k * v;
+                        if constexpr (MIRROR) mirrored += k * Vi[i + r];
+                    }
+                    if constexpr (MIRROR) save<T>(below + j, mirrored);
+                }
+                for (int r = 0; r < ROWS; ++r) {
+                    double total = 0;
+                    for (int l = 0; l < W; ++l) total += static_cast<double>(sum[r][l]);
+                    out_i[i + r] += total;
+                }
+            }
+        }
+        if constexpr (MIRROR) {
+            for (int j = 0; j < BLOCK; ++j) out_j[j] += static_cast<double>(below[j]);
+        }
+    }
+}
+
+// out[m, :] += sum_k A(m, k) V[k, :] for MR rows, NV vectors of columns and RUN terms; A(m, k) = A[m * row + k * step].
+template <typename T, int MR, int NV>
+inline void micro(const T* __restrict A, std::ptrdiff_t row, std::ptrdiff_t step, const T* __restrict V, std::ptrdiff_t v_stride,
+                  double* __restrict out, std::ptrdiff_t out_stride) {
+    constexpr int W = width<T>;
+    Vec<T> sum[MR][NV] = {};
+    for (int k = 0; k < RUN; ++k) {
+        Vec<T> v[NV];
+        for (int c = 0; c < NV; ++c) v[c] = load<T>(V + k * v_stride + c * W);
+        for (int m = 0; m < MR; ++m) {
+            const T a = A[m * row + k * step];
+            for (int c = 0; c < NV; ++c) sum[m][c] += a * v[c];
+        }
+    }
+    for (int m = 0; m < MR; ++m)
+        for (int c = 0; c < NV; ++c) add_to<T>(out + m * out_stride + c * W, sum[m][c]);
+}
+
+// out (M x columns) += A V over `terms` terms, M a multiple of 4, terms of RUN, columns of the vector's width.
+template <typename T>
+void multiply(const T* A, std::ptrdiff_t row, std::ptrdiff_t step, int M, int terms, const T* V, int columns, double* out) {
+    constexpr int W = width<T>;
+    constexpr int MR = 4;
+    for (int k = 0; k < terms; k += RUN) {
+        int c = 0;
+        for (; c + 3 * W <= columns; c += 3 * W)
+            for (int m = 0; m < M; m += MR)
+                micro<T, MR, 3>(A + m * row + k * step, row, step, V + k * std::ptrdiff_t(columns) + c, columns,
+                                out + m * std::ptrdiff_t(columns) + c, columns);
+        for (; c + 2 * W <= columns; c += 2 * W)
+            for (int m = 0; m < M; m += MR)
+                micro<T, MR, 2>(A + m * row + k * step, row, step, V + k * std::ptrdiff_t(columns) + c, columns,
+                                out + m * std::ptrdiff_t(columns) + c, columns);
+        for (; c < columns; c += W)
+            for (int m = 0; m < M; m += 2 * MR)
+                micro<T, 2 * MR, 1>(A + m * row + k * step, row, step, V + k * std::ptrdiff_t(columns) + c, columns,
+                                    out + m * std::ptrdiff_t(columns) + c, columns);
+    }
+}
+
+// ---- what the binding calls -----------------------------------------------------------------------------------------
+
+template <typename T>
+void symmetric(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, const T* V, int columns, double* out, Range range,
+               std::ptrdiff_t from_block, T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels, bool filled) {
+    alignas(64) static thread_local T scratch[PANEL * BLOCK];
+    for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
+        const std::ptrdiff_t i = p * PANEL, own = i / BLOCK;
+        const bool stored = p < stored_panels;
+        for (std::ptrdiff_t b = own > from_block ? own : from_block; b < rows / BLOCK; ++b) {
+            const std::ptrdiff_t j = b * BLOCK;
+            T* K = stored ? store + offsets[p] + (b - own) * PANEL * BLOCK : scratch;
+            if (!stored || !filled) fill_tile(parts, n_parts, i, j, K);
+            double *out_i = out + i * columns, *out_j = out + j * columns;
+            const T *Vi = V + i * columns, *Vj = V + j * columns;
+            const bool mirror = b > own, here = own >= from_block;
+            if (columns == 1) {
+                if (mirror && here) multiply_one<T, true>(K, Vi, Vj, out_i, out_j);
+                else if (here) multiply_one<T, false>(K, Vi, Vj, out_i, out_j);
+                else {  // rows above `from_block` only give
+                    double ignored[PANEL] = {};
+                    multiply_one<T, true>(K, Vi, Vj, ignored, out_j);
+                }
+            } else {
+                if (here) multiply<T>(K, BLOCK, 1, PANEL, BLOCK, Vj, columns, out_i);
+                if (mirror) multiply<T>(K, 1, BLOCK, BLOCK, PANEL, Vi, columns, out_j);
+            }
+        }
+    }
+}
+
+template <typename T>
+void cross(const Component<T>* parts, int n_parts, std::ptrdiff_t right_rows, const T* V, int columns, double* out, Range range) {
+    alignas(64) static thread_local T scratch[PANEL * BLOCK];
+    for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
+        for (std::ptrdiff_t j = 0; j < right_rows; j += BLOCK) {
+            fill_tile(parts, n_parts, p * PANEL, j, scratch);
+            double* out_i = out + p * PANEL * columns;
+            if (columns == 1) multiply_one<T, false>(scratch, nullptr, V + j, out_i, nullptr);
+            else multiply<T>(scratch, BLOCK, 1, PANEL, BLOCK, V + j * columns, columns, out_i);
+        }
+    }
+}
+
+template <typename T>
+void dense(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std::ptrdiff_t right_rows, T* out,
+           std::ptrdiff_t out_stride, Range range) {
+    alignas(64) static thread_local T scratch[PANEL * BLOCK];
+    for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
+        const std::ptrdiff_t i = p * PANEL, height = left_rows - i < PANEL ? left_rows - i : PANEL;
+        for (std::ptrdiff_t j = 0; j < right_rows; j += BLOCK) {
+            const std::ptrdiff_t breadth = right_rows - j < BLOCK ? right_rows - j : BLOCK;
+            fill_tile(parts, n_parts, i, j, scratch);
+            for (std::ptrdiff_t r = 0; r < height; ++r)
+                std::memcpy(out + (i + r) * out_stride + j, scratch + r * BLOCK, breadth * sizeof(T));
+        }
+    }
+}
+
+template <typename T, Vec<T> FUNCTION(Vec<T>)>
+void apply(const T* x, T* result, std::ptrdiff_t size) {
+    constexpr int W = width<T>;
+    for (std::ptrdiff_t i = 0; i < size; i += W) {
+        alignas(64) T some[W] = {};
+        const std::ptrdiff_t count = size - i < W ? size - i : W;
+        std::memcpy(some, x + i, count * sizeof(T));
+        save<T>(some, FUNCTION(load<T>(some)));
+        std::memcpy(result + i, some, count * sizeof(T));
+    }
+}
+
+template <typename T>
+const Engine<T>& engine() {
+    static const Engine<T> functions{symmetric<T>, cross<T>, dense<T>, apply<T, exp_minus<T>>, apply<T, square_root<T>>};
+    return functions;
+}
+
+}  // namespace
+
+const Engine<float>& engine_float() { return engine<float>(); }
+const Engine<double>& engine_double() { return engine<double>(); }
+
+}  // namespace ITERGP_ISA
+}  // namespace itergp

@@ -1,0 +1,58 @@
+// What the binding calls, once per instruction set.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace itergp {
+
+constexpr int PANEL = 64;     // rows of a tile
+constexpr int BLOCK = 256;    // columns of a tile; data are padded to a multiple of it
+constexpr int RUN = 32;       // terms summed in the tile's dtype before they join the float64 sum
+
+enum Kind : int { RBF = 0, MATERN12 = 1, MATERN32 = 2, MATERN52 = 3, RATIONAL_QUADRATIC = 4 };
+
+// One term of a sum of stationary kernels: weight * profile(|f - f'|^2), with the constants of the profile inside f.
+template <typename T>
+struct Component {
+    const T* left;       // features of the rows, feature-major: left[f * left_stride + i]
+    const T* right;      // features of the columns
+    std::ptrdiff_t left_stride, right_stride;
+    int features;
+    int kind;
+    T weight;
+    T alpha;
+};
+
+// Panels p (rows [p * PANEL, p * PANEL + PANEL)) with p = first, first + step, ... below last.
+struct Range {
+    std::ptrdiff_t first, last, step;
+};
+
+template <typename T>
+struct Engine {
+    // out += K V for the panels of `range` against all columns from their own block on, and the mirror image:
+    // out is (rows x columns) float64, V is (rows x columns) T; blocks before `from_block` only receive nothing.
+    void (*symmetric)(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, const T* V, int columns, double* out,
+                      Range range, std::ptrdiff_t from_block, T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels,
+                      bool filled);
+    // out (rows x columns) = K V, K = k(left, right): for panels of rows.
+    void (*cross)(const Component<T>* parts, int n_parts, std::ptrdiff_t right_rows, const T* V, int columns, double* out, Range range);
+    // out (rows x right_rows) = K, rows of it as long as `out_stride`.
+    void (*dense)(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std::ptrdiff_t right_rows, T* out,
+                  std::ptrdiff_t out_stride, Range range);
+    // result[i] = exp(-x[i]) and sqrt(x[i]), for tests of their stated error.
+    void (*exp_minus)(const T* x, T* result, std::ptrdiff_t size);
+    void (*square_root)(const T* x, T* result, std::ptrdiff_t size);
+};
+
+#define ITERGP_DECLARE(isa)                   \
+    namespace isa {                           \
+    const Engine<float>& engine_float();      \
+    const Engine<double>& engine_double();    \
+    }
+
+ITERGP_DECLARE(baseline)
+ITERGP_DECLARE(avx2)
+ITERGP_DECLARE(avx512)
+
+}  // namespace itergp
