@@ -116,11 +116,6 @@ def test_a_kernel_that_is_no_dataclass_is_served_by_numpy():
 def test_an_engine_that_is_not_there_is_an_error_with_advice():
     with pytest.raises(InputError, match="expected one of"):
         engines.get("fortran")
-    try:
-        engines.get("native")
-    except ImportError:
-        with pytest.raises(InputError, match="engine='auto'"):
-            Gram(RBF(), np.ones((3, 1)), Compute(engine="native"))
 
 
 def test_a_product_under_way_can_be_stopped_between_tiles():

@@ -136,15 +136,34 @@ def test_two_gram_matrices_that_grew_from_one_do_not_share_their_tiles():
 
 def test_more_rows_keep_the_dtype_and_the_engine_that_were_chosen_by_size():
     X = np.random.default_rng(0).uniform(-1, 1, (2500, 1))
-    grown = Gram(RBF(), X[:100]).extended(X[100:])
-    assert (grown.engine.name, grown.dtype.name) == ("numpy", "float64")
+    gram = Gram(RBF(), X[:100])
+    grown = gram.extended(X[100:])
+    assert (grown.engine.name, grown.dtype.name) == (gram.engine.name, "float64")
 
 
-def test_the_engine_is_chosen_by_size_and_says_why():
+def without(monkeypatch, *missing):
+    """As if these engines had not been built."""
+    get = engines.get
+
+    def some(name):
+        if name in missing:
+            raise ImportError(f"no {name}")
+        return get(name)
+
+    monkeypatch.setattr(engines, "get", some)
+
+
+def test_the_engine_is_chosen_by_size_and_says_why(monkeypatch):
     X = np.random.default_rng(0).uniform(-1, 1, (2100, 1))
-    assert Gram(RBF(), X[:2048]).engine.name == "numpy"
-    gram = Gram(RBF(), X)
-    assert (gram.engine.name, gram.engine_reason) == ("jax", "compiled tiles for any kernel")
+    without(monkeypatch, "native")
+    small, large = Gram(RBF(), X[:2048]), Gram(RBF(), X)
+    assert (small.engine.name, large.engine.name) == ("numpy", "jax")
+    assert "n = 2048 is small" in small.engine_reason
+    assert large.engine_reason
+    without(monkeypatch, "native", "jax")
+    assert Gram(RBF(), X).engine.name == "numpy"
+    with pytest.raises(InputError, match="Compute.engine='native' is not available.*engine='auto'"):
+        Gram(RBF(), X, Compute(engine="native"))
 
 
 def test_far_from_the_origin_float32_products_stay_accurate():
