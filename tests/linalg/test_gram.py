@@ -162,7 +162,7 @@ def test_the_engine_is_chosen_by_size_and_says_why(monkeypatch):
     assert large.engine_reason
     without(monkeypatch, "native", "jax")
     assert Gram(RBF(), X).engine.name == "numpy"
-    with pytest.raises(InputError, match="Compute.engine='native' is not available.*engine='auto'"):
+    with pytest.raises(InputError, match=r"Compute.engine='native' is not available.*engine='auto'"):
         Gram(RBF(), X, Compute(engine="native"))
 
 

@@ -161,7 +161,10 @@ def choose(compute: Compute, kernel: Kernel, n: int, d: int) -> tuple[Engine, st
     if not isinstance(compute.engine, str):
         return compute.engine, "given by the caller"
     if compute.engine != "auto":
-        engine = get(compute.engine)
+        try:
+            engine = get(compute.engine)
+        except ImportError as error:
+            raise InputError(f"Compute.engine={compute.engine!r} is not available here ({error}); use engine='auto'.") from None
         reason = engine.supports(kernel, d)
         if reason:
             raise KernelError(f"Compute.engine={compute.engine!r} cannot take this kernel: {reason}. Use engine='auto'.")
