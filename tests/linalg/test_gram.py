@@ -12,6 +12,10 @@ from itergp.linalg.gram import Gram
 
 SIZES = (1, 63, 64, 65, 511, 513, 1025)
 FLAVOURS = [(engine, dtype) for engine in ("numpy", "jax") for dtype in ("float64", "float32")]
+try:
+    NATIVE = [name for name in KERNELS if not engines.get("native").supports(KERNELS[name], 2)]
+except ImportError:  # optional: not everywhere is it built
+    NATIVE = []
 
 
 @functools.cache
@@ -33,12 +37,17 @@ def dense(kernel: str, n: int) -> np.ndarray:
 
 def caches(engine: str, dtype: str, n: int) -> tuple[int, ...]:
     """None; and where there is a whole tile to store, room for all and for two of them."""
+    if engine == "native":
+        return (0, 10**9, n * n * np.dtype(dtype).itemsize // 4)
     tile = engines.get(engine).tile_size
     return (0, 10**9, 2 * tile**2 * np.dtype(dtype).itemsize) if n > tile else (0,)
 
 
-@pytest.mark.parametrize(("engine", "dtype"), FLAVOURS)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("kernel", "engine", "dtype"),
+    [(kernel, engine, dtype) for kernel in KERNELS for engine, dtype in FLAVOURS]
+    + [(kernel, "native", dtype) for kernel in NATIVE for dtype in ("float64", "float32")],
+)
 def test_products_are_those_of_the_dense_matrix(kernel, engine, dtype):
     for n in SIZES:
         exact, V = dense(kernel, n) @ block(n), block(n)
@@ -108,7 +117,7 @@ def test_a_wrong_right_hand_side_is_refused(V):
     assert gram.passes == 0
 
 
-@pytest.mark.parametrize(("engine", "dtype"), FLAVOURS)
+@pytest.mark.parametrize(("engine", "dtype"), FLAVOURS + [("native", dtype) for dtype in ("float64", "float32") if NATIVE])
 @pytest.mark.parametrize("columns", [1, 5])
 def test_more_rows_change_no_bit_of_the_products_of_the_old_ones(engine, dtype, columns):
     rng = np.random.default_rng(0)
