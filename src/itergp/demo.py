@@ -13,11 +13,11 @@ from itergp.metrics import coverage, nll, rmse
 from itergp.posterior.combined import Posterior, condition
 from itergp.prior.gp import Prior
 from itergp.prior.kernels import Matern32
-from itergp.solver.policies import BlockKrylov, PseudoInput, Schedule
+from itergp.solver.policies import PseudoInput
 from itergp.solver.stopping import MaxActions
 
 NOISE = 0.01
-FEATURES = 4
+FEATURES = 3
 BLOCK = 128
 
 
@@ -51,8 +51,8 @@ def run(n: int = 20_000, budgets: tuple[int, ...] = (128, 256, 512), plot: Path 
     """Fit with growing budgets, each going on from the one before; measure, and draw along the diagonal of the cube."""
     X, y = synthetic(n + 2000, FEATURES, NOISE)
     X, y, X_test, y_test = X[:n], y[:n], X[n:], y[n:]
-    prior = Prior(kernel=1.0 * Matern32(lengthscale=1.5))
-    policy = Schedule((PseudoInput(BLOCK, block_size=BLOCK), BLOCK), (BlockKrylov(BLOCK), None))
+    prior = Prior(kernel=1.0 * Matern32(lengthscale=0.7))
+    policy = PseudoInput(block_size=BLOCK)
     rows: list[Row] = []
     panels = []
     posterior: Posterior | None = None
@@ -97,7 +97,7 @@ def line(posterior: Posterior, points: int = 160) -> dict[str, object]:
         "combined": parts.combined,
         "mathematical": parts.mathematical,
         "truth": np.sin(np.pi * X.sum(axis=1)),
-        "title": f"{posterior.rank} actions, {posterior.trace[-1].passes} passes over K",
+        "title": f"{posterior.rank} actions (passes over K: {posterior.trace[-1].passes})",
     }
 
 
