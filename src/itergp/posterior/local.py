@@ -4,11 +4,14 @@ Every entry of the extended Gram matrix is in K Q or in a small kernel tile, so 
 the exact combined posterior for the actions [Q, E_J] of that point: k_* <= k_local <= k_i (DESIGN, section 3).
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
 
 from itergp.errors import InputError
 from itergp.linalg.compute import require_bytes
@@ -81,13 +84,17 @@ class LocalPosterior:
         mean = W.T @ state.z[: state.rank]
         variance = posterior._subtract(k0, W)
         jitter = self._rounding()
-        for start in range(0, len(X), BATCH):
+
+        def act(start: int) -> None:
             some = slice(start, start + BATCH)
-            w_J, L_J = self._local_weights(X[some], rows[J[some]], H[J[some]], W[:, some], jitter)
-            correction = np.linalg.solve(L_J, state.residual[rows[J[some]]])
-            mean[some] += np.einsum("pj,pjt->pt", w_J, correction)
-            for j in range(w_J.shape[1]):
-                variance[some] -= w_J[:, j] ** 2
+            w_J, z_J = self._local_weights(X[some], rows[J[some]], H[J[some]], W[:, some], jitter)
+            mean[some] += np.einsum("pj,pjt->pt", w_J, z_J)
+            for w in w_J.T:
+                variance[some] -= w * w
+
+        # many small matrices: one thread for each batch, not several for each matrix
+        with threadpool_limits(1), ThreadPoolExecutor(problem.compute.threads or os.cpu_count() or 1) as pool:
+            list(pool.map(act, range(0, len(X), BATCH)))
         return posterior._with_prior_mean(X, mean), posterior._above_floor(variance, k0)
 
     def _rows_of_whitened_products(self, rows: np.ndarray) -> np.ndarray:
@@ -102,7 +109,7 @@ class LocalPosterior:
     def _local_weights(
         self, X: np.ndarray, J: np.ndarray, B: np.ndarray, W: np.ndarray, jitter: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """w_J = L_J^{-1} (k_J - B^T w) with S = K_JJ + N_J - B^T B + tau = L_J L_J^T, for a batch of points."""
+        """w_J = L_J^{-1} (k_J - B^T w) and z_J = L_J^{-1} r_J, with L_J L_J^T = K_JJ + N_J - B^T B + tau, for a batch."""
         problem = self.posterior.problem
         kernel, points = problem.prior.kernel, problem.X[J]
         K_JJ, k_J = batched_kernel(kernel, points, points), batched_kernel(kernel, points, X[:, None, :])[:, :, 0]
@@ -112,13 +119,15 @@ class LocalPosterior:
         S[:, index, index] += problem.N[J] + jitter
         L_J = robust_cholesky(S, jitter)
         k_rest = k_J - np.einsum("pjr,rp->pj", B, W)
-        return np.linalg.solve(L_J, k_rest[:, :, None])[:, :, 0], L_J
+        both = np.linalg.solve(L_J, np.concatenate([k_rest[:, :, None], self.posterior.state.residual[J]], axis=2))
+        return both[:, :, 0], both[:, :, 1:]
 
     def _rounding(self) -> float:
-        """tau on the local block too: the rows of K Q that enter carry the product's rounding error."""
+        """tau on the local block too: the rows of K Q that enter carry their part of the products' rounding error."""
         problem, state = self.posterior.problem, self.posterior.state
-        own = UNIT["float64"] * float(problem.gram.diagonal().max()) * 64 * min(self.neighbours, problem.n)
-        return max(float(state.tau[: state.rank].max(initial=0.0)), own)
+        m = min(self.neighbours, problem.n)
+        own = UNIT["float64"] * float(problem.gram.diagonal().max()) * 64 * m
+        return max(float(state.tau[: state.rank].max(initial=0.0)) * (m / problem.n) ** 0.5, own)
 
 
 def robust_cholesky(S: np.ndarray, jitter: float) -> np.ndarray:

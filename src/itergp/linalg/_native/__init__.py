@@ -130,7 +130,7 @@ class NativeEngine(Engine):
                 tick()
                 call(native, some, sums, first, min(first + step, panels), self._threads())
             width = min(MAX_COLUMNS, V.shape[1] - start)
-            out[:, start : start + width] = sums[: len(X0), :width]
+            out[:, start : start + width] = _unpadded(sums, len(X0), width, dtype)
         return out
 
     def symmetric(
@@ -142,7 +142,8 @@ class NativeEngine(Engine):
         for start in range(0, V.shape[1], MAX_COLUMNS):
             some = _padded(V[:, start : start + MAX_COLUMNS], dtype)
             width = min(MAX_COLUMNS, V.shape[1] - start)
-            out[:, start : start + width] = self._accumulate(native, some, dtype, store, first // BLOCK, tick)[: len(X), :width]
+            sums = self._accumulate(native, some, dtype, store, first // BLOCK, tick)
+            out[:, start : start + width] = _unpadded(sums, len(X), width, dtype)
             store.filled = store.filled or (first == 0 and len(store.offsets) > 1)
         return out
 
@@ -188,11 +189,30 @@ def _feature_major(F: np.ndarray, multiple: int, dtype: np.dtype) -> np.ndarray:
     return out
 
 
+def _groups(columns: int, dtype: np.dtype) -> list[slice]:
+    """How the native code wants columns: in groups of three vectors, and the rest."""
+    width = _tiles.group_width(np.dtype(dtype).itemsize)
+    return [slice(start, min(start + width, columns)) for start in range(0, columns, width)]
+
+
 def _padded(V: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """V in `dtype`, padded to whole tiles and vectors, each group of columns with all its rows together."""
     unit = _tiles.columns_unit()
     columns = 1 if V.shape[1] == 1 else -(-V.shape[1] // unit) * unit
-    out = np.zeros((-(-len(V) // BLOCK) * BLOCK, columns), dtype=dtype)
-    out[: len(V), : V.shape[1]] = V
+    rows = -(-len(V) // BLOCK) * BLOCK
+    out = np.zeros(rows * columns, dtype=dtype)
+    for group in _groups(columns, dtype):
+        out[rows * group.start : rows * group.stop].reshape(rows, -1)[: len(V), : V.shape[1] - group.start] = V[:, group]
+    return out.reshape(rows, columns)
+
+
+def _unpadded(sums: np.ndarray, rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
+    """The first rows and columns of what comes back in groups."""
+    flat, height, out = sums.reshape(-1), sums.shape[0], np.empty((rows, columns))
+    for group in _groups(sums.shape[1], dtype):
+        width = min(group.stop, columns) - group.start
+        if width > 0:
+            out[:, group.start : group.start + width] = flat[height * group.start : height * group.stop].reshape(height, -1)[:rows, :width]
     return out
 
 

@@ -132,7 +132,8 @@ void cross(const Kernel<T>& kernel, Matrix<const T> V, Matrix<double> out, std::
     expect(0 <= first && first <= last && last <= kernel.left_rows / PANEL, "panels out of range");
     nb::gil_scoped_release unlocked;
     in_threads(first, last, threads, [&](int, Range range) {
-        engine<T>().cross(kernel.parts.data(), int(kernel.parts.size()), kernel.right_rows, V.data(), columns, out.data(), range);
+        engine<T>().cross(kernel.parts.data(), int(kernel.parts.size()), kernel.left_rows, kernel.right_rows, V.data(), columns,
+                          out.data(), range);
     });
 }
 
@@ -177,6 +178,7 @@ NB_MODULE(_tiles, m) {
     m.def("instruction_sets", &instruction_sets, "What this machine can run, the best first.");
     m.def("instruction_set", [] { return chosen; });
     m.def("columns_unit", &columns_unit);
+    m.def("group_width", [](int bytes) { return 3 * (chosen == "avx512" ? 64 : chosen == "avx2" ? 32 : 16) / bytes; }, nb::arg("bytes"));
     m.def("choose", &choose, nb::arg("name"), "Use another instruction set, for tests.");
     bind<float>(m, "32");
     bind<double>(m, "64");

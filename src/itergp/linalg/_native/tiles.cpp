@@ -93,6 +93,8 @@ inline void add_to(double* out, Vec<T> sum) {
     std::memcpy(out, &total, sizeof(total));
 }
 
+constexpr int AHEAD = 8 * BLOCK;  // entries between a stored one and the one that is asked for meanwhile
+
 // One column, both sides at once: each entry is read once. Runs of 32 terms in T, then float64.
 template <typename T, bool MIRROR>
 void multiply_one(const T* __restrict K, const T* __restrict Vi, const T* __restrict Vj, double* out_i, double* out_j) {
@@ -109,6 +111,7 @@ void multiply_one(const T* __restrict K, const T* __restrict Vi, const T* __rest
                     if constexpr (MIRROR) mirrored = load<T>(below + j);
                     for (int r = 0; r < ROWS; ++r) {
                         const Vec<T> k = load<T>(K + (i + r) * BLOCK + j);
+                        __builtin_prefetch(K + (i + r) * BLOCK + j + AHEAD);
                         sum[r] += k * v;
                         if constexpr (MIRROR) mirrored += k * Vi[i + r];
                     }
@@ -127,43 +130,48 @@ void multiply_one(const T* __restrict K, const T* __restrict Vi, const T* __rest
     }
 }
 
-// out[m, :] += sum_k A(m, k) V[k, :] for MR rows, NV vectors of columns and RUN terms; A(m, k) = A[m * row + k * step].
+// Terms that a register sums before they join the float64 sum: few in float32; in float64, as many as are at hand.
+template <typename T>
+constexpr int run = sizeof(T) == 4 ? RUN : PANEL;
+
+// out[m, :] += sum_k A(m, k) V[k, :] for MR rows and NV vectors of columns; A(m, k) = A[m * row + k * step].
 template <typename T, int MR, int NV>
-inline void micro(const T* __restrict A, std::ptrdiff_t row, std::ptrdiff_t step, const T* __restrict V, std::ptrdiff_t v_stride,
-                  double* __restrict out, std::ptrdiff_t out_stride) {
+inline void micro(const T* __restrict A, std::ptrdiff_t row, std::ptrdiff_t step, const T* __restrict V, double* __restrict out) {
     constexpr int W = width<T>;
     Vec<T> sum[MR][NV] = {};
-    for (int k = 0; k < RUN; ++k) {
+    for (int k = 0; k < run<T>; ++k) {
         Vec<T> v[NV];
-        for (int c = 0; c < NV; ++c) v[c] = load<T>(V + k * v_stride + c * W);
+        for (int c = 0; c < NV; ++c) v[c] = load<T>(V + (k * NV + c) * W);
         for (int m = 0; m < MR; ++m) {
             const T a = A[m * row + k * step];
             for (int c = 0; c < NV; ++c) sum[m][c] += a * v[c];
         }
     }
     for (int m = 0; m < MR; ++m)
-        for (int c = 0; c < NV; ++c) add_to<T>(out + m * out_stride + c * W, sum[m][c]);
+        for (int c = 0; c < NV; ++c) add_to<T>(out + (m * NV + c) * W, sum[m][c]);
 }
 
-// out (M x columns) += A V over `terms` terms, M a multiple of 4, terms of RUN, columns of the vector's width.
+template <typename T, int MR, int NV>
+void multiply_group(const T* A, std::ptrdiff_t row, std::ptrdiff_t step, int M, int terms, const T* V, double* out) {
+    constexpr int G = NV * width<T>;
+    for (int k = 0; k < terms; k += run<T>)
+        for (int m = 0; m < M; m += MR) micro<T, MR, NV>(A + m * row + k * step, row, step, V + k * G, out + m * G);
+}
+
+// out (M x columns) += A V over `terms` terms. Columns lie in groups of three vectors (the rest in two or one), each group
+// with all its rows together: so that a group of V stays in the first cache, free of the conflicts of long strides.
 template <typename T>
-void multiply(const T* A, std::ptrdiff_t row, std::ptrdiff_t step, int M, int terms, const T* V, int columns, double* out) {
+void multiply(const T* A, std::ptrdiff_t row, std::ptrdiff_t step, int M, int terms, const T* V, std::ptrdiff_t v_rows,
+              std::ptrdiff_t v_row, double* out, std::ptrdiff_t out_rows, std::ptrdiff_t out_row, int columns) {
     constexpr int W = width<T>;
-    constexpr int MR = 4;
-    for (int k = 0; k < terms; k += RUN) {
-        int c = 0;
-        for (; c + 3 * W <= columns; c += 3 * W)
-            for (int m = 0; m < M; m += MR)
-                micro<T, MR, 3>(A + m * row + k * step, row, step, V + k * std::ptrdiff_t(columns) + c, columns,
-                                out + m * std::ptrdiff_t(columns) + c, columns);
-        for (; c + 2 * W <= columns; c += 2 * W)
-            for (int m = 0; m < M; m += MR)
-                micro<T, MR, 2>(A + m * row + k * step, row, step, V + k * std::ptrdiff_t(columns) + c, columns,
-                                out + m * std::ptrdiff_t(columns) + c, columns);
-        for (; c < columns; c += W)
-            for (int m = 0; m < M; m += 2 * MR)
-                micro<T, 2 * MR, 1>(A + m * row + k * step, row, step, V + k * std::ptrdiff_t(columns) + c, columns,
-                                    out + m * std::ptrdiff_t(columns) + c, columns);
+    for (int c = 0; c < columns;) {
+        const int vectors = columns - c >= 3 * W ? 3 : (columns - c) / W, group = vectors * W;
+        const T* from = V + c * v_rows + v_row * group;
+        double* to = out + c * out_rows + out_row * group;
+        if (vectors == 3) multiply_group<T, 4, 3>(A, row, step, M, terms, from, to);
+        else if (vectors == 2) multiply_group<T, 4, 2>(A, row, step, M, terms, from, to);
+        else multiply_group<T, 8, 1>(A, row, step, M, terms, from, to);
+        c += group;
     }
 }
 
@@ -180,10 +188,10 @@ void symmetric(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, cons
             const std::ptrdiff_t j = b * BLOCK;
             T* K = stored ? store + offsets[p] + (b - own) * PANEL * BLOCK : scratch;
             if (!stored || !filled) fill_tile(parts, n_parts, i, j, K);
-            double *out_i = out + i * columns, *out_j = out + j * columns;
-            const T *Vi = V + i * columns, *Vj = V + j * columns;
             const bool mirror = b > own, here = own >= from_block;
             if (columns == 1) {
+                double *out_i = out + i, *out_j = out + j;
+                const T *Vi = V + i, *Vj = V + j;
                 if (mirror && here) multiply_one<T, true>(K, Vi, Vj, out_i, out_j);
                 else if (here) multiply_one<T, false>(K, Vi, Vj, out_i, out_j);
                 else {  // rows above `from_block` only give
@@ -191,22 +199,22 @@ void symmetric(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, cons
                     multiply_one<T, true>(K, Vi, Vj, ignored, out_j);
                 }
             } else {
-                if (here) multiply<T>(K, BLOCK, 1, PANEL, BLOCK, Vj, columns, out_i);
-                if (mirror) multiply<T>(K, 1, BLOCK, BLOCK, PANEL, Vi, columns, out_j);
+                if (here) multiply<T>(K, BLOCK, 1, PANEL, BLOCK, V, rows, j, out, rows, i, columns);
+                if (mirror) multiply<T>(K, 1, BLOCK, BLOCK, PANEL, V, rows, i, out, rows, j, columns);
             }
         }
     }
 }
 
 template <typename T>
-void cross(const Component<T>* parts, int n_parts, std::ptrdiff_t right_rows, const T* V, int columns, double* out, Range range) {
+void cross(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std::ptrdiff_t right_rows, const T* V, int columns,
+           double* out, Range range) {
     alignas(64) static thread_local T scratch[PANEL * BLOCK];
     for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
         for (std::ptrdiff_t j = 0; j < right_rows; j += BLOCK) {
             fill_tile(parts, n_parts, p * PANEL, j, scratch);
-            double* out_i = out + p * PANEL * columns;
-            if (columns == 1) multiply_one<T, false>(scratch, nullptr, V + j, out_i, nullptr);
-            else multiply<T>(scratch, BLOCK, 1, PANEL, BLOCK, V + j * columns, columns, out_i);
+            if (columns == 1) multiply_one<T, false>(scratch, nullptr, V + j, out + p * PANEL, nullptr);
+            else multiply<T>(scratch, BLOCK, 1, PANEL, BLOCK, V, right_rows, j, out, left_rows, p * PANEL, columns);
         }
     }
 }

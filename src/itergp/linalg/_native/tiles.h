@@ -31,12 +31,14 @@ struct Range {
 template <typename T>
 struct Engine {
     // out += K V for the panels of `range` against all columns from their own block on, and the mirror image:
-    // out is (rows x columns) float64, V is (rows x columns) T; blocks before `from_block` only receive nothing.
+    // out is float64 and V is T, both rows x columns with their columns in groups (`multiply` in tiles.cpp says how);
+    // blocks before `from_block` receive nothing.
     void (*symmetric)(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, const T* V, int columns, double* out,
                       Range range, std::ptrdiff_t from_block, T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels,
                       bool filled);
     // out (rows x columns) = K V, K = k(left, right): for panels of rows.
-    void (*cross)(const Component<T>* parts, int n_parts, std::ptrdiff_t right_rows, const T* V, int columns, double* out, Range range);
+    void (*cross)(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std::ptrdiff_t right_rows, const T* V,
+                  int columns, double* out, Range range);
     // out (rows x right_rows) = K, rows of it as long as `out_stride`.
     void (*dense)(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std::ptrdiff_t right_rows, T* out,
                   std::ptrdiff_t out_stride, Range range);
