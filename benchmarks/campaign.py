@@ -186,8 +186,11 @@ def main():
     with ProcessPoolExecutor(options.workers) as pool:
         for done, tally in enumerate(pool.map(run, seeds, chunksize=8), start=1):
             total.add(tally)
+            for check, examples in tally.examples.items():
+                print(f"VIOLATION {check}: {examples}, {tally.worst[check]:.2e}", flush=True)
             if done % 500 == 0:
-                print(f"{done} problems, {total.runs} runs, {time.time() - begun:.0f} s, violations {sum(total.violations.values())}", flush=True)
+                count = sum(total.violations.values())
+                print(f"{done} problems, {total.runs} runs, {time.time() - begun:.0f} s, violations {count}", flush=True)
     print(f"\n{options.problems} problems x {len(POLICIES)} policies x 2 dtypes = {total.runs} runs, {total.points} predictions")
     print("| check | violations | worst excess over the allowed rounding, in units of k0 |\n|---|---|---|")
     for name in CHECKS:

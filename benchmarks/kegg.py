@@ -10,8 +10,8 @@ import argparse
 import time
 
 import numpy as np
-from common import load_split, nll, print_table, rmse
 
+from common import load_split, nll, print_table, rmse
 from itergp import Compute, Matern32, MaxActions, Prior, PseudoInput, condition
 
 NOISE = 0.05
@@ -36,13 +36,36 @@ def main():
             mean, var = gp.mean(X_test), gp.predictive_var(X_test)
             last = posterior.trace[-1]
             rows.append(
-                [split, label, posterior.rank, last.dropped, last.passes, f"{seconds:.0f}", f"{time.perf_counter() - begun:.0f}",
-                 f"{(var - NOISE).min():.2e}", f"{nll(y_test, mean, var):.3f}", f"{rmse(y_test, mean):.4f}", f"{baseline:.3f}"]
+                [
+                    split,
+                    label,
+                    posterior.rank,
+                    last.dropped,
+                    last.passes,
+                    f"{seconds:.0f}",
+                    f"{time.perf_counter() - begun:.0f}",
+                    f"{(var - NOISE).min():.2e}",
+                    f"{nll(y_test, mean, var):.3f}",
+                    f"{rmse(y_test, mean):.4f}",
+                    f"{baseline:.3f}",
+                ]
             )
             print(*rows[-1], flush=True)
             assert (var > NOISE).all(), "a latent variance is not positive"
     print_table(
-        ["split", "actions", "rank", "dropped", "passes", "fit s", "predict s", "lowest latent variance", "NLL", "RMSE", "NLL of the mean"],
+        [
+            "split",
+            "actions",
+            "rank",
+            "dropped",
+            "passes",
+            "fit s",
+            "predict s",
+            "lowest latent variance",
+            "NLL",
+            "RMSE",
+            "NLL of the mean",
+        ],
         rows,
     )
 

@@ -13,6 +13,7 @@ import sys
 import time
 
 import numpy as np
+
 from common import peak_memory, print_table
 
 
@@ -23,7 +24,8 @@ def pivoted(n):
     base, begun = peak_memory(), time.perf_counter()
     posterior = condition(Prior(1.0 * Matern32(1.0)), X, y, 0.01, UnitVector("pivoted"), MaxActions(200))
     X_new = np.random.default_rng(1).uniform(-1, 1, (10_000, 5))
-    assert (posterior.var(X_new) > 0).all() and np.isfinite(posterior.mean(X_new)).all()
+    assert (posterior.var(X_new) > 0).all()
+    assert np.isfinite(posterior.mean(X_new)).all()
     return base, time.perf_counter() - begun, posterior
 
 
@@ -50,13 +52,16 @@ def main():
     options = arguments.parse_args()
     if options.case:
         base, seconds, posterior = {"pivoted": pivoted, "cg": cg}[options.case[0]](int(options.case[1]))
-        print(f"RESULT {(peak_memory() - base) / 1e9:.3f} {peak_memory() / 1e9:.3f} {seconds:.1f} {posterior.rank} {posterior.trace[-1].passes}")
+        peak, last = peak_memory(), posterior.trace[-1]
+        print(f"RESULT {(peak - base) / 1e9:.3f} {peak / 1e9:.3f} {seconds:.1f} {last.actions} {last.passes}")
         return
     scale = 10 if options.quick else 1
     cases = [("pivoted", n // scale) for n in (125_000, 250_000, 500_000, 1_000_000)] + [("cg", 50_000 // scale)]
     rows = []
     for name, n in cases:
-        out = subprocess.run([sys.executable, __file__, "--case", name, str(n)], capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(
+            [sys.executable, __file__, "--case", name, str(n)], capture_output=True, text=True, check=True
+        ).stdout
         rows.append([name, n, *out.split("RESULT ")[1].split()])
         print(*rows[-1], flush=True)
     print_table(["run", "n", "GB above the data", "GB in all", "seconds", "actions", "passes"], rows)

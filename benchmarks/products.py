@@ -10,8 +10,8 @@ chunks of rows, its best chunk size; it comes with the bench extra, and is left 
 import argparse
 
 import numpy as np
-from common import best_time, print_table
 
+from common import best_time, print_table
 from itergp import Compute, Matern32
 from itergp.linalg.gram import Gram
 
@@ -68,8 +68,10 @@ def main():
     own = "itergp, jax tiles, matrix-free"
     print(f"\n64 columns cost {times[own, 64] / times[own, 1]:.1f} times one column")
     if ("torch", 1) in times:
-        print(f"PyTorch takes {times['torch', 1] / times[own, 1]:.2f} times as long for one column, "
-              f"{times['torch', 64] / times[own, 64]:.2f} for 64")
+        print(
+            f"PyTorch takes {times['torch', 1] / times[own, 1]:.2f} times as long for one column, "
+            f"{times['torch', 64] / times[own, 64]:.2f} for 64"
+        )
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ beside u n k0, the textbook bound, which would exceed the noise. Prints a table;
 import argparse
 
 import numpy as np
-from common import load_table, print_table
 
+from common import load_table, print_table
 from itergp import RBF, Compute, Matern12, Matern32, RationalQuadratic
 from itergp.linalg.gram import UNIT, Gram
 

@@ -18,50 +18,115 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for type checkers and editors; at run time the names load when first used, so that imports stay fast
     from itergp.errors import (
         InputError as InputError,
+    )
+    from itergp.errors import (
         InterruptedWarning as InterruptedWarning,
+    )
+    from itergp.errors import (
         ItergpError as ItergpError,
+    )
+    from itergp.errors import (
         KernelError as KernelError,
+    )
+    from itergp.errors import (
         MemoryLimitError as MemoryLimitError,
+    )
+    from itergp.errors import (
         PolicyError as PolicyError,
+    )
+    from itergp.errors import (
         PrecisionWarning as PrecisionWarning,
     )
     from itergp.linalg.compute import Compute as Compute
-    from itergp.posterior.combined import Posterior as Posterior, condition as condition
-    from itergp.prior.gp import GaussianProcess as GaussianProcess, Prior as Prior
+    from itergp.posterior.combined import Posterior as Posterior
+    from itergp.posterior.combined import condition as condition
+    from itergp.prior.gp import GaussianProcess as GaussianProcess
+    from itergp.prior.gp import Prior as Prior
     from itergp.prior.kernels import (
         RBF as RBF,
+    )
+    from itergp.prior.kernels import (
         Constant as Constant,
+    )
+    from itergp.prior.kernels import (
         Kernel as Kernel,
+    )
+    from itergp.prior.kernels import (
         Linear as Linear,
+    )
+    from itergp.prior.kernels import (
         Matern12 as Matern12,
+    )
+    from itergp.prior.kernels import (
         Matern32 as Matern32,
+    )
+    from itergp.prior.kernels import (
         Matern52 as Matern52,
+    )
+    from itergp.prior.kernels import (
         Periodic as Periodic,
+    )
+    from itergp.prior.kernels import (
         RationalQuadratic as RationalQuadratic,
+    )
+    from itergp.prior.kernels import (
         Stationary as Stationary,
     )
-    from itergp.prior.means import ConstantMean as ConstantMean, LinearMean as LinearMean, Mean as Mean, Zero as Zero
-    from itergp.solver.loop import iterate as iterate, solve as solve
+    from itergp.prior.means import ConstantMean as ConstantMean
+    from itergp.prior.means import LinearMean as LinearMean
+    from itergp.prior.means import Mean as Mean
+    from itergp.prior.means import Zero as Zero
+    from itergp.solver.loop import iterate as iterate
+    from itergp.solver.loop import solve as solve
     from itergp.solver.policies import (
         Adversarial as Adversarial,
+    )
+    from itergp.solver.policies import (
         BlockKrylov as BlockKrylov,
+    )
+    from itergp.solver.policies import (
         ConjugateGradient as ConjugateGradient,
+    )
+    from itergp.solver.policies import (
         Eigenvector as Eigenvector,
+    )
+    from itergp.solver.policies import (
         Policy as Policy,
+    )
+    from itergp.solver.policies import (
         PseudoInput as PseudoInput,
+    )
+    from itergp.solver.policies import (
         RandomAction as RandomAction,
+    )
+    from itergp.solver.policies import (
         Schedule as Schedule,
+    )
+    from itergp.solver.policies import (
         SparseBlock as SparseBlock,
+    )
+    from itergp.solver.policies import (
         UnitVector as UnitVector,
     )
     from itergp.solver.problem import Problem as Problem
-    from itergp.solver.state import State as State, Status as Status
+    from itergp.solver.state import State as State
+    from itergp.solver.state import Status as Status
     from itergp.solver.stopping import (
         MarginalVariance as MarginalVariance,
+    )
+    from itergp.solver.stopping import (
         MaxActions as MaxActions,
+    )
+    from itergp.solver.stopping import (
         MaxPasses as MaxPasses,
+    )
+    from itergp.solver.stopping import (
         ResidualNorm as ResidualNorm,
+    )
+    from itergp.solver.stopping import (
         StoppingCriterion as StoppingCriterion,
+    )
+    from itergp.solver.stopping import (
         TimeBudget as TimeBudget,
     )
 
@@ -75,7 +140,8 @@ _ROOMS = {
     "itergp.prior.kernels": "RBF Constant Kernel Linear Matern12 Matern32 Matern52 Periodic RationalQuadratic Stationary",
     "itergp.prior.means": "ConstantMean LinearMean Mean Zero",
     "itergp.solver.loop": "iterate solve",
-    "itergp.solver.policies": "Adversarial BlockKrylov ConjugateGradient Eigenvector Policy PseudoInput RandomAction Schedule SparseBlock UnitVector",
+    "itergp.solver.policies": "Adversarial BlockKrylov ConjugateGradient Eigenvector "
+    "Policy PseudoInput RandomAction Schedule SparseBlock UnitVector",
     "itergp.solver.problem": "Problem",
     "itergp.solver.state": "State Status",
     "itergp.solver.stopping": "MarginalVariance MaxActions MaxPasses ResidualNorm StoppingCriterion TimeBudget",

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from helpers import load_split
 
+from helpers import load_split
 from itergp import Compute, Matern32, MaxActions, Prior, PseudoInput, condition
 from itergp.metrics import nll
 

@@ -4,17 +4,26 @@ import numpy as np
 
 from itergp.linalg.basis import Basis
 
+TWICE_IS_ENOUGH = 0.5  # what a second projection must leave of a unit vector; where it leaves less, the first left rounding
+
 
 def orthonormalise(S: np.ndarray, basis: Basis, tolerance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Q with S[:, kept] = Q_old C + Q R, in the order of S, by projecting and factorising twice."""
+    """Q with S[:, kept] = Q_old C + Q R, in the order of S, by projecting and factorising twice.
+
+    Columns that only the second projection shows to be dependent are dropped too; R is then zero, as nothing to rely on.
+    """
     C = basis.inner(S)
     rest = S - basis.combine(C)
     kept = _independent(np.asarray(np.linalg.qr(rest, mode="r")), tolerance)
     Q, R = _qr(rest[:, kept])
-    C = C[:, kept]
     again = basis.inner(Q)
-    Q, R_again = _qr(Q - basis.combine(again))
-    return Q, kept, C + again @ R, R_again @ R
+    rest = Q - basis.combine(again)
+    Q, R_again = _qr(rest)
+    sound = _independent(R_again, TWICE_IS_ENOUGH)
+    if sound.size < kept.size:
+        Q, nothing = _qr(rest[:, sound])
+        return Q, kept[sound], np.zeros((basis.size, sound.size)), np.zeros_like(nothing)
+    return Q, kept, C[:, kept] + again @ R, R_again @ R
 
 
 def _qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

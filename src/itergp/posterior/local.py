@@ -92,6 +92,9 @@ class LocalPosterior:
             for w in w_J.T:
                 variance[some] -= w * w
 
+        if len(X) <= BATCH:
+            act(0)
+            return posterior._with_prior_mean(X, mean), posterior._above_floor(variance, k0)
         # many small matrices: one thread for each batch, not several for each matrix
         with threadpool_limits(1), ThreadPoolExecutor(problem.compute.threads or os.cpu_count() or 1) as pool:
             list(pool.map(act, range(0, len(X), BATCH)))
@@ -123,11 +126,11 @@ class LocalPosterior:
         return both[:, :, 0], both[:, :, 1:]
 
     def _rounding(self) -> float:
-        """tau on the local block too: the rows of K Q that enter carry their part of the products' rounding error."""
+        """tau on the local block too, for the rows of K Q that enter: the incoherent part of it, whatever the number of rows."""
         problem, state = self.posterior.problem, self.posterior.state
-        m = min(self.neighbours, problem.n)
-        own = UNIT["float64"] * float(problem.gram.diagonal().max()) * 64 * m
-        return max(float(state.tau[: state.rank].max(initial=0.0)) * (m / problem.n) ** 0.5, own)
+        own = UNIT["float64"] * float(problem.gram.diagonal().max()) * 64 * min(self.neighbours, problem.n)
+        of_products = min(float(state.tau[: state.rank].max(initial=0.0)), float(problem.gram.rounding(problem.n)))
+        return max(of_products, own)
 
 
 def robust_cholesky(S: np.ndarray, jitter: float) -> np.ndarray:

@@ -147,7 +147,9 @@ class NativeEngine(Engine):
             store.filled = store.filled or (first == 0 and len(store.offsets) > 1)
         return out
 
-    def _accumulate(self, native: object, V: np.ndarray, dtype: np.dtype, store: Store, from_block: int, tick: Tick) -> np.ndarray:
+    def _accumulate(
+        self, native: object, V: np.ndarray, dtype: np.dtype, store: Store, from_block: int, tick: Tick
+    ) -> np.ndarray:
         call, panels = _function("symmetric", dtype), V.shape[0] // PANEL
         sums = np.zeros((self._threads(), *V.shape))  # one sum per thread, added in their order
         step = _panels_per_call(V.shape[0] // 2, 2 * V.shape[1])
@@ -202,7 +204,8 @@ def _padded(V: np.ndarray, dtype: np.dtype) -> np.ndarray:
     rows = -(-len(V) // BLOCK) * BLOCK
     out = np.zeros(rows * columns, dtype=dtype)
     for group in _groups(columns, dtype):
-        out[rows * group.start : rows * group.stop].reshape(rows, -1)[: len(V), : V.shape[1] - group.start] = V[:, group]
+        some = V[:, group]
+        out[rows * group.start : rows * group.stop].reshape(rows, -1)[: len(V), : some.shape[1]] = some
     return out.reshape(rows, columns)
 
 
@@ -210,18 +213,17 @@ def _unpadded(sums: np.ndarray, rows: int, columns: int, dtype: np.dtype) -> np.
     """The first rows and columns of what comes back in groups."""
     flat, height, out = sums.reshape(-1), sums.shape[0], np.empty((rows, columns))
     for group in _groups(sums.shape[1], dtype):
-        width = min(group.stop, columns) - group.start
-        if width > 0:
-            out[:, group.start : group.start + width] = flat[height * group.start : height * group.stop].reshape(height, -1)[:rows, :width]
+        some = flat[height * group.start : height * group.stop].reshape(height, -1)
+        out[:, group] = some[:rows, : max(0, columns - group.start)]
     return out
 
 
 def _store(cache: TileCache, n: int, dtype: np.dtype, first: int) -> Store:
     """The cache's tiles, or room for as many panels of them as fit; none while only some rows are computed."""
     rows = -(-n // BLOCK) * BLOCK
-    if isinstance(cache.native, Store) and cache.native.rows == rows and cache.native.array.dtype == dtype:
-        if cache.native.filled or first == 0:
-            return cache.native
+    store = cache.native
+    if isinstance(store, Store) and store.rows == rows and store.array.dtype == dtype and (store.filled or first == 0):
+        return store
     tiles = rows // BLOCK - np.arange(rows // PANEL) * PANEL // BLOCK
     offsets = np.concatenate([[0], np.cumsum(tiles * PANEL * BLOCK)]).astype(np.int64)
     panels = 0 if first else int(np.searchsorted(offsets * np.dtype(dtype).itemsize, cache.budget, side="right")) - 1
