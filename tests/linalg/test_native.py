@@ -1,0 +1,147 @@
+"""The native engine: stated errors, every shape, every instruction set, the same bits for the same number of threads."""
+
+import os
+
+import numpy as np
+import pytest
+
+from itergp import RBF, Compute, Constant, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
+from itergp.linalg.engines import TileCache, no_tick
+from itergp.linalg.gram import Gram
+
+native = pytest.importorskip("itergp.linalg._native", reason="the native engine was not built")
+tiles = native._tiles
+
+KERNELS = {
+    "rbf": 1.3 * RBF(0.8),
+    "matern12": Matern12(0.7),
+    "matern32": 2.0 * Matern32(0.6),
+    "matern52": Matern52(0.9),
+    "rational-quadratic": RationalQuadratic(0.5, alpha=1.5),
+    "periodic": Periodic(0.9, period=1.7),
+    "sum": Matern32(0.5) + 0.5 * RBF(1.5) + Constant(0.3),
+    "on-columns": Matern32(0.4).on([0]) + RBF(0.3),
+}
+TOLERANCE = {"float32": 3e-6, "float64": 2e-14}
+
+
+@pytest.fixture(params=tiles.instruction_sets())
+def instruction_set(request):
+    before = tiles.instruction_set()
+    tiles.choose(request.param)
+    yield request.param
+    tiles.choose(before)
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_exp_and_square_root_err_by_less_than_four_units_in_the_last_place(instruction_set, bits):
+    dtype = np.dtype(f"float{bits}")
+    rng = np.random.default_rng(bits)
+    x = np.concatenate(
+        [rng.uniform(0, 1, 50_000), rng.uniform(0, 80, 50_000), 10.0 ** rng.uniform(-12, 0, 10_000), [0.0]]
+    ).astype(dtype)
+    for name, exact in (("exp_minus", np.exp(-x.astype(np.longdouble))), ("square_root", np.sqrt(x.astype(np.longdouble)))):
+        result = np.empty_like(x)
+        getattr(tiles, f"{name}{bits}")(x, result)
+        unit = np.spacing(np.abs(exact).astype(dtype)).astype(np.longdouble)
+        assert float((np.abs(result - exact) / unit).max()) < 4.0, name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_products_agree_with_the_formula_for_every_shape(instruction_set, kernel, dtype):
+    rng = np.random.default_rng(0)
+    for n, d, columns in [
+        (1, 1, 1),
+        (2, 3, 512),
+        (63, 2, 10),
+        (64, 100, 2),
+        (65, 5, 25),
+        (257, 1, 13),
+        (700, 17, 1),
+        (530, 4, 40),
+    ]:
+        X, X_new = rng.standard_normal((n, d)) / np.sqrt(d), rng.standard_normal((77, d)) / np.sqrt(d)
+        V = rng.standard_normal((n, columns))
+        K, K_new = kernel(X, X), kernel(X_new, X)
+        scale = float((np.abs(K) @ np.abs(V)).max())
+        cache = TileCache(int(rng.choice([0, 300_000, 10**8])))  # none, some, all tiles stored
+        for _ in range(2):  # the second time from what is stored
+            out = native.ENGINE.symmetric(kernel, X, V, np.dtype(dtype), cache, 0, no_tick)
+            assert np.abs(out - K @ V).max() <= TOLERANCE[dtype] * scale
+        cross = native.ENGINE.product(kernel, X_new, X, V, np.dtype(dtype), no_tick)
+        assert np.abs(cross - K_new @ V).max() <= TOLERANCE[dtype] * scale
+        assert np.abs(native.ENGINE.dense(kernel, X_new, X, np.dtype(dtype)) - K_new).max() <= TOLERANCE[dtype] * K.max()
+
+
+def test_the_same_number_of_threads_gives_the_same_bits():
+    rng = np.random.default_rng(1)
+    X, V = rng.standard_normal((3000, 4)), rng.standard_normal((3000, 5))
+    for threads in (1, 2, 3):
+        products = [Gram(Matern32(1.0), X, Compute("float32", threads=threads, cache=0)) @ V for _ in range(3)]
+        assert np.array_equal(products[0], products[1])
+        assert np.array_equal(products[0], products[2])
+
+
+def test_stored_tiles_give_the_bits_of_fresh_ones():
+    rng = np.random.default_rng(2)
+    X, V = rng.standard_normal((1500, 4)), rng.standard_normal((1500, 1))
+    fresh = Gram(Matern32(1.0), X, Compute("float32", cache=0)) @ V
+    stored = Gram(Matern32(1.0), X, Compute("float32", cache="100MB"))
+    assert np.array_equal(stored @ V, fresh)
+    assert np.array_equal(stored @ V, fresh)
+    assert 0 < stored.cache.bytes < 0.65 * 4 * 1536**2  # the upper half, by tiles
+
+
+def test_threads_follow_the_environment(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert native.default_threads() == 1
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.delenv("ITERGP_NUM_THREADS", raising=False)
+    assert native.default_threads() == len(os.sched_getaffinity(0))
+
+
+def test_kernels_that_are_no_sum_of_stationary_ones_are_left_to_other_engines():
+    assert "stationary" in native.ENGINE.supports(Linear(1.0), 2)
+    assert "stationary" in native.ENGINE.supports(RBF(1.0) * RBF(2.0), 2)
+    assert Gram(RBF(1.0) + Linear(1.0), np.ones((3, 2))).engine.name != "native"
+
+
+def test_a_product_stops_when_asked():
+    class EnoughError(Exception):
+        pass
+
+    calls = []
+
+    def tick():
+        calls.append(1)
+        if len(calls) > 2:
+            raise EnoughError
+
+    X = np.random.default_rng(3).standard_normal((20_000, 2))
+    with pytest.raises(EnoughError):
+        native.ENGINE.symmetric(RBF(1.0), X, np.ones((20_000, 64)), np.dtype("float32"), TileCache(0), 0, tick)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda K, V, out: (K, V.astype(np.float64), out),
+        lambda K, V, out: (K, V[:-1], out),
+        lambda K, V, out: (K, np.asfortranarray(np.ones((256, 8), np.float32)), np.zeros((1, 256, 8))),
+        lambda K, V, out: (K, V, out[:, :-1]),
+        lambda K, V, out: (tiles.Kernel32(), V, out),
+        lambda K, V, out: (K, np.ones((256, 3), np.float32), np.zeros((1, 256, 3))),
+    ],
+    ids=["dtype", "rows", "layout", "out", "no parts", "columns"],
+)
+def test_wrong_arrays_are_refused_at_the_binding(spoil):
+    K = tiles.Kernel32()
+    features = np.zeros((2, 256), np.float32)
+    K.add(features, features, 0, 1.0, 0.0)
+    V, out = np.ones((256, 1), np.float32), np.zeros((1, 256, 1))
+    nothing, offsets = np.zeros(0, np.float32), np.zeros(1, np.int64)
+    tiles.symmetric32(K, V, out, 0, 4, 0, nothing, offsets, False)
+    assert np.allclose(out, 256.0)
+    with pytest.raises((TypeError, ValueError)):
+        tiles.symmetric32(*spoil(K, V, out), 0, 4, 0, nothing, offsets, False)

@@ -1,0 +1,16 @@
+"""A slice of `make campaign`: 200 random runs, none of which may violate anything."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+import campaign
+
+
+def test_two_hundred_random_runs_are_never_negative_rising_overconfident_or_uncertified():
+    total = campaign.Tally()
+    for seed in (3, 11, 17, 42, 99, 123, 500, 651, 1234):  # 651: a Krylov block whose last column was rounding
+        total.add(campaign.run(seed))
+    assert total.runs >= 200
+    assert not any(total.violations.values()), total.examples
