@@ -4,7 +4,7 @@ For real and synthetic data at n = 2,000, 10,000 and 50,000, the error of K q wi
 directions q where it is largest (block power iteration with the engine's own products), beside tau = Gram.rounding and
 beside u n k0, the textbook bound, which would exceed the noise. Prints a table; the last column must stay below 1.
 
-    python benchmarks/rounding.py [--sizes 2000 10000 50000] [--engine jax]
+    python benchmarks/rounding.py [--sizes 2000 10000 50000] [--engine native]
 """
 
 import argparse
@@ -46,7 +46,7 @@ def worst_ratio(kernel, X, engine, iterations=3, columns=8):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--sizes", type=int, nargs="+", default=[2000, 10000, 50000])
-    arguments.add_argument("--engine", default="jax")
+    arguments.add_argument("--engine", default="native")
     options = arguments.parse_args()
     rows = []
     for n in options.sizes:
