@@ -14,18 +14,23 @@ namespace {
 
 // ---- profiles -------------------------------------------------------------------------------------------------------
 
-template <typename T, int KIND>
-inline Vec<T> profile(Vec<T> s, T alpha) {
+// s becomes the kernel, for N vectors in step
+template <typename T, int KIND, int N>
+inline void profile(Vec<T> (&s)[N], T alpha) {
     if constexpr (KIND == RBF) {
-        return exp_minus<T>(s);
+        exp_minus<T, N>(s);
     } else if constexpr (KIND == RATIONAL_QUADRATIC) {
-        return exp_minus<T>(alpha * log_one_plus<T>(s));
+        for (int i = 0; i < N; ++i) s[i] = alpha * log_one_plus<T>(s[i]);
+        exp_minus<T, N>(s);
     } else {
-        const Vec<T> r = square_root<T>(s);
-        const Vec<T> e = exp_minus<T>(r);
-        if constexpr (KIND == MATERN12) return e;
-        if constexpr (KIND == MATERN32) return e + r * e;
-        return e + (r + s * T(1.0 / 3.0)) * e;  // MATERN52
+        Vec<T> r[N], e[N];
+        for (int i = 0; i < N; ++i) e[i] = r[i] = square_root<T>(s[i]);
+        exp_minus<T, N>(e);
+        for (int i = 0; i < N; ++i) {
+            if constexpr (KIND == MATERN12) s[i] = e[i];
+            else if constexpr (KIND == MATERN32) s[i] = e[i] + r[i] * e[i];
+            else s[i] = e[i] + (r[i] + s[i] * T(1.0 / 3.0)) * e[i];
+        }
     }
 }
 
@@ -53,9 +58,10 @@ void fill(const Component<T>& part, std::ptrdiff_t i0, std::ptrdiff_t j0, T* __r
                 }
             }
             for (int r = 0; r < ROWS; ++r) {
+                profile<T, KIND, NV>(s[r], part.alpha);
                 for (int v = 0; v < NV; ++v) {
                     T* target = K + (i + r) * BLOCK + j + v * W;
-                    Vec<T> k = part.weight * profile<T, KIND>(s[r][v], part.alpha);
+                    Vec<T> k = part.weight * s[r][v];
                     if constexpr (ADD) k += load<T>(target);
                     save<T>(target, k);
                 }
@@ -93,6 +99,16 @@ inline void add_to(double* out, Vec<T> sum) {
     std::memcpy(out, &total, sizeof(total));
 }
 
+// The sum of the lanes, in float64, by halves.
+template <typename T>
+inline double total(Vec<T> v) {
+    double sum[width<T>];
+    for (int l = 0; l < width<T>; ++l) sum[l] = static_cast<double>(v[l]);
+    for (int h = width<T> / 2; h > 0; h /= 2)
+        for (int l = 0; l < h; ++l) sum[l] += sum[l + h];
+    return sum[0];
+}
+
 constexpr int AHEAD = 8 * BLOCK;  // entries between a stored one and the one that is asked for meanwhile
 
 // One column, both sides at once: each entry is read once. Runs of 32 terms in T, then float64.
@@ -117,11 +133,7 @@ void multiply_one(const T* __restrict K, const T* __restrict Vi, const T* __rest
                     }
                     if constexpr (MIRROR) save<T>(below + j, mirrored);
                 }
-                for (int r = 0; r < ROWS; ++r) {
-                    double total = 0;
-                    for (int l = 0; l < W; ++l) total += static_cast<double>(sum[r][l]);
-                    out_i[i + r] += total;
-                }
+                for (int r = 0; r < ROWS; ++r) out_i[i + r] += total<T>(sum[r]);
             }
         }
         if constexpr (MIRROR) {

@@ -69,42 +69,57 @@ inline Vec<T> square_root(Vec<T> x) {
 #endif
 }
 
-// exp(-x) for x >= 0: 2^n * exp(r) with |r| <= log(2) / 2. What would be denormal becomes the smallest normal number's size.
+template <typename T>
+inline Vec<T> at_most(Vec<T> x, T limit) {
+    const Vec<T> most = Vec<T>{} + limit;
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) return bits<Vec<T>>(_mm512_min_ps(bits<__m512>(x), bits<__m512>(most)));
+    else return bits<Vec<T>>(_mm512_min_pd(bits<__m512d>(x), bits<__m512d>(most)));
+#elif defined(__AVX__)
+    if constexpr (sizeof(T) == 4) return bits<Vec<T>>(_mm256_min_ps(bits<__m256>(x), bits<__m256>(most)));
+    else return bits<Vec<T>>(_mm256_min_pd(bits<__m256d>(x), bits<__m256d>(most)));
+#else
+    return x > most ? most : x;
+#endif
+}
+
+// exp(-x) for x >= 0: 2^n * exp(r) with |r| <= log(2) / 2, for N vectors in step, so that their chains of operations overlap.
+// What would be denormal becomes the size of the smallest normal number.
+template <typename T, int N>
+inline void exp_minus(Vec<T> (&x)[N]) {
+    constexpr bool single = sizeof(T) == 4;
+    constexpr T magic = single ? T(12582912.0) : T(6755399441055744.0);  // 1.5 * 2^23 or 2^52: the integer sits in the low bits
+    constexpr T limit = single ? T(87.0) : T(708.0);
+    constexpr T log2_high = single ? T(0.693359375) : T(6.93147180369123816490e-01);
+    constexpr T log2_low = single ? T(-2.12194440e-4) : T(1.90821492927058770002e-10);
+    constexpr T coefficients32[] = {T(1.9875691500e-4), T(1.3981999507e-3), T(8.3334519073e-3), T(4.1665795894e-2), T(1.6666665459e-1),
+                                    T(5.0000001201e-1)};
+    constexpr T coefficients64[] = {T(1.0 / 6227020800.0), T(1.0 / 479001600.0), T(1.0 / 39916800.0), T(1.0 / 3628800.0),
+                                    T(1.0 / 362880.0),     T(1.0 / 40320.0),     T(1.0 / 5040.0),     T(1.0 / 720.0),
+                                    T(1.0 / 120.0),        T(1.0 / 24.0),        T(1.0 / 6.0),        T(0.5)};
+    constexpr int terms = single ? 6 : 12;
+    const T* c = single ? coefficients32 : coefficients64;
+    Vec<T> shifted[N], r[N], p[N];
+    for (int i = 0; i < N; ++i) x[i] = at_most<T>(x[i], limit);
+    for (int i = 0; i < N; ++i) shifted[i] = x[i] * T(-1.4426950408889634074) + magic;
+    for (int i = 0; i < N; ++i) r[i] = shifted[i] - magic;
+    for (int i = 0; i < N; ++i) {
+        const Vec<T> n = r[i];
+        r[i] = -x[i] - n * log2_high;
+        r[i] = r[i] - n * log2_low;
+    }
+    for (int i = 0; i < N; ++i) p[i] = r[i] * c[0] + c[1];
+    for (int t = 2; t < terms; ++t)
+        for (int i = 0; i < N; ++i) p[i] = p[i] * r[i] + c[t];
+    for (int i = 0; i < N; ++i) p[i] = (p[i] * r[i]) * r[i] + r[i] + T(1);
+    for (int i = 0; i < N; ++i) x[i] = bits<Vec<T>>(bits<Vec<Int<T>>>(p[i]) + (bits<Vec<Int<T>>>(shifted[i]) << (single ? 23 : 52)));
+}
+
 template <typename T>
 inline Vec<T> exp_minus(Vec<T> x) {
-    if constexpr (sizeof(T) == 4) {
-        x = x > 87.0f ? Vec<T>{} + 87.0f : x;
-        const Vec<T> shifted = x * -1.44269504088896341f + 12582912.0f;  // 1.5 * 2^23: the integer sits in the low bits
-        const Vec<T> n = shifted - 12582912.0f;
-        Vec<T> r = -x - n * 0.693359375f;
-        r = r - n * -2.12194440e-4f;
-        Vec<T> p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-        p = p * r + 8.3334519073e-3f;
-        p = p * r + 4.1665795894e-2f;
-        p = p * r + 1.6666665459e-1f;
-        p = p * r + 5.0000001201e-1f;
-        const Vec<T> e = (p * r) * r + r + 1.0f;
-        return bits<Vec<T>>(bits<Vec<Int<T>>>(e) + (bits<Vec<Int<T>>>(shifted) << 23));
-    } else {
-        x = x > 708.0 ? Vec<T>{} + 708.0 : x;
-        const Vec<T> shifted = x * -1.4426950408889634074 + 6755399441055744.0;  // 1.5 * 2^52
-        const Vec<T> n = shifted - 6755399441055744.0;
-        Vec<T> r = -x - n * 6.93147180369123816490e-01;
-        r = r - n * 1.90821492927058770002e-10;
-        Vec<T> p = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
-        p = p * r + 1.0 / 39916800.0;
-        p = p * r + 1.0 / 3628800.0;
-        p = p * r + 1.0 / 362880.0;
-        p = p * r + 1.0 / 40320.0;
-        p = p * r + 1.0 / 5040.0;
-        p = p * r + 1.0 / 720.0;
-        p = p * r + 1.0 / 120.0;
-        p = p * r + 1.0 / 24.0;
-        p = p * r + 1.0 / 6.0;
-        p = p * r + 0.5;
-        const Vec<T> e = (p * r) * r + r + 1.0;
-        return bits<Vec<T>>(bits<Vec<Int<T>>>(e) + (bits<Vec<Int<T>>>(shifted) << 52));
-    }
+    Vec<T> one[1] = {x};
+    exp_minus<T, 1>(one);
+    return one[0];
 }
 
 // log(1 + x) for x >= 0: exponent and mantissa of u = 1 + x, then 2 atanh((m - 1) / (m + 1)), corrected for the rounding of u.
