@@ -34,9 +34,9 @@ def demo(
     lines = {
         "passes over K": lambda row: str(row.passes),
         "seconds": lambda row: f"{row.seconds:.1f}",
-        "combined variance": lambda row: f"{row.combined:.5f}",
-        "= computational": lambda row: f"{row.computational:.5f} ± {row.computational_error:.5f}",
-        "+ mathematical": lambda row: f"{row.mathematical:.5f}",
+        "combined variance": lambda row: f"{row.combined:.4f}",
+        "= computational": lambda row: f"{row.computational:.4f} ± {row.computational_error:.4f}",
+        "+ mathematical": lambda row: f"{row.mathematical:.4f}",
         "RMSE": lambda row: f"{row.rmse:.4f}",
         "NLL": lambda row: f"{row.nll:.3f}",
         "95 % coverage": lambda row: f"{100 * row.coverage:.1f} %",
