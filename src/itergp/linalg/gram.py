@@ -30,7 +30,7 @@ class Gram:
         self.dtype = np.dtype(dtype)
         self.engine, self.engine_reason = choose(compute, kernel, *X.shape)
         self.cache = TileCache(compute.cache_bytes())
-        # float32 coordinates are differences to a point among the data; of the first rows only, so that it stays
+        # a point among the data, from which inputs are counted; of the first rows only, so that it stays
         self.origin = X[:32].mean(axis=0) if kernel.stationary else np.zeros(X.shape[1])
         self.passes = 0
         self.entries = 0
@@ -60,7 +60,7 @@ class Gram:
 
     def _symmetric(self, V: np.ndarray, first: int, tick: Tick) -> np.ndarray:
         with self._threads():
-            out = self.engine.symmetric(self.kernel, self._tile_inputs(self.X), V, self.dtype, self.cache, first, tick)
+            out = self.engine.symmetric(self.kernel, self._centred(self.X), V, self.dtype, self.cache, first, tick)
         self.entries += (self.n * (self.n + 1) - first * (first + 1)) // 2
         return self._checked(out)
 
@@ -69,7 +69,8 @@ class Gram:
         rows = np.asarray(indices, dtype=np.intp)
         require_bytes(8.0 * self.n * rows.size, f"{rows.size} columns of K", "Ask for fewer at once.")
         with self._threads():
-            out = self.engine.dense(self.kernel, self.X, self.X[rows], np.dtype("float64"))
+            X = self._centred(self.X)
+            out = self.engine.dense(self.kernel, X, X[rows], np.dtype("float64"))
         self.entries += out.size
         return self._checked(np.asarray(out, dtype=np.float64))
 
@@ -91,6 +92,7 @@ class Gram:
 
     def _cross(self, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, tick: Tick) -> np.ndarray:
         with self._threads():
+            X0, X1 = self._centred(X0), self._centred(X1)
             out = self.engine.product(self.kernel, X0, X1, np.ascontiguousarray(V), np.dtype("float64"), tick)
         self.entries += X0.shape[0] * X1.shape[0]
         return self._checked(out)
@@ -105,7 +107,7 @@ class Gram:
         """
         rows = max(1, rows)
         if self._amplification[0] != rows:
-            self._amplification = (rows, self.kernel.amplification(self._tile_inputs(self.X[:rows])))
+            self._amplification = (rows, self.kernel.amplification(self._centred(self.X[:rows])))
         incoherent = float(self._k0[rows - 1]) * self._amplification[1] * rows**0.5
         return ROUNDING * UNIT[dtype or self.dtype.name] * (product_norm + incoherent)
 
@@ -123,8 +125,9 @@ class Gram:
         engine = self.engine.name if isinstance(self.compute.engine, str) else self.compute.engine
         return Compute(self.dtype.name, self.compute.cache, engine, self.compute.threads)
 
-    def _tile_inputs(self, X: np.ndarray) -> np.ndarray:
-        return X - self.origin if self.dtype == np.float32 else X
+    def _centred(self, X: np.ndarray) -> np.ndarray:
+        """Inputs as differences to a point among the data: far from the origin, coordinates would round before they differ."""
+        return X - self.origin
 
     def _checked(self, out: np.ndarray) -> np.ndarray:
         if not np.isfinite(out).all():

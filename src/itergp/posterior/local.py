@@ -114,7 +114,7 @@ class LocalPosterior:
     ) -> tuple[np.ndarray, np.ndarray]:
         """w_J = L_J^{-1} (k_J - B^T w) and z_J = L_J^{-1} r_J, with L_J L_J^T = K_JJ + N_J - B^T B + tau, for a batch."""
         problem = self.posterior.problem
-        kernel, points = problem.prior.kernel, problem.X[J]
+        kernel, points, X = problem.prior.kernel, problem.X[J] - problem.gram.origin, X - problem.gram.origin
         K_JJ, k_J = batched_kernel(kernel, points, points), batched_kernel(kernel, points, X[:, None, :])[:, :, 0]
         S = K_JJ - B @ B.swapaxes(1, 2)
         S = (S + S.swapaxes(1, 2)) / 2
