@@ -197,9 +197,7 @@ def main():
 
 
 def report(total, first, problems):
-    print(
-        f"\nproblems {first} to {first + problems - 1}, {len(POLICIES)} policies, 2 dtypes: {total.runs} runs, {total.points} predictions"
-    )
+    print(f"\nproblems {first} to {first + problems - 1}: {total.runs} runs, {total.points} predictions")
     print("| check | violations | worst excess over the allowed rounding, in units of k0 |\n|---|---|---|")
     for name in CHECKS:
         print(f"| {name} | {total.violations[name]} | {total.worst[name]:.1e} |", flush=True)

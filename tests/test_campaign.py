@@ -10,7 +10,8 @@ import campaign
 
 def test_two_hundred_random_runs_are_never_negative_rising_overconfident_or_uncertified():
     total = campaign.Tally()
-    for seed in (3, 11, 17, 42, 99, 123, 500, 651, 1234):  # 651: a Krylov block whose last column was rounding
+    # 651: a Krylov block whose last column was rounding; 1593 and 2739: inputs far from the origin
+    for seed in (3, 11, 17, 42, 99, 123, 651, 1593, 2739):
         total.add(campaign.run(seed))
     assert total.runs >= 200
     assert not any(total.violations.values()), total.examples
