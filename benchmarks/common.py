@@ -42,15 +42,6 @@ def load_split(name, split=0):
     return table[~test, :-1], table[~test, -1], table[test, :-1], table[test, -1]
 
 
-def nll(y, mean, var):
-    """Mean negative log density of the observations."""
-    return float(np.mean(0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var)))
-
-
-def rmse(y, mean):
-    return float(np.sqrt(np.mean((y - mean) ** 2)))
-
-
 def best_time(function, repeats=5):
     """Seconds of the fastest of a few calls, after one to warm up."""
     function()

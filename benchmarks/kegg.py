@@ -11,8 +11,9 @@ import time
 
 import numpy as np
 
-from common import load_split, nll, print_table, rmse
+from common import load_split, print_table
 from itergp import Compute, Matern32, MaxActions, Prior, PseudoInput, condition
+from itergp.metrics import nll, rmse
 
 NOISE = 0.05
 
