@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint campaign bench clean
+.PHONY: demo test lint campaign bench sanitize clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,16 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/products.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/rounding.py
+
+# The native code under AddressSanitizer and UndefinedBehaviorSanitizer, in a copy of the sources.
+sanitize: $(VENV)/.installed
+	$(BIN)/pip install --quiet cmake nanobind
+	$(BIN)/cmake -S . -B build/sanitize -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DITERGP_SANITIZE=ON
+	$(BIN)/cmake --build build/sanitize
+	rm -rf build/sanitize-src && cp -r src build/sanitize-src
+	cp build/sanitize/_tiles*.so build/sanitize-src/itergp/linalg/_native/
+	PYTHONPATH=build/sanitize-src LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 $(BIN)/pytest tests/linalg/test_native.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
