@@ -35,6 +35,16 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/rounding.py
 
+# The copy must win over the editable installation, so its finder is taken out.
+define SANITIZED_TESTS
+import sys
+sys.meta_path = [finder for finder in sys.meta_path if "ScikitBuild" not in type(finder).__name__]
+import itergp.linalg._native as native, pytest
+assert "sanitize-src" in native._tiles.__file__
+sys.exit(pytest.main(["-q", "tests/linalg/test_native.py"]))
+endef
+export SANITIZED_TESTS
+
 # The native code under AddressSanitizer and UndefinedBehaviorSanitizer, in a copy of the sources.
 sanitize: $(VENV)/.installed
 	$(BIN)/pip install --quiet cmake nanobind
@@ -43,7 +53,7 @@ sanitize: $(VENV)/.installed
 	rm -rf build/sanitize-src && cp -r src build/sanitize-src
 	cp build/sanitize/_tiles*.so build/sanitize-src/itergp/linalg/_native/
 	PYTHONPATH=build/sanitize-src LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 $(BIN)/pytest tests/linalg/test_native.py
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 $(BIN)/python -c "$$SANITIZED_TESTS"
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
