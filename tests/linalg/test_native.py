@@ -137,7 +137,7 @@ def test_a_product_stops_when_asked():
 )
 def test_wrong_arrays_are_refused_at_the_binding(spoil):
     K = tiles.Kernel32()
-    features = np.zeros((2, 256), np.float32)
+    features = np.zeros((1, 2, 256), np.float32)
     K.add(features, features, 0, 1.0, 0.0)
     V, out = np.ones((256, 1), np.float32), np.zeros((1, 256, 1))
     nothing, offsets = np.zeros(0, np.float32), np.zeros(1, np.int64)

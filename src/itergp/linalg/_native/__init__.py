@@ -8,6 +8,7 @@ are heard; panels are dealt to threads in a fixed way, so the same number of thr
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -82,8 +83,10 @@ def default_threads() -> int:
 
 @dataclass
 class Store:
-    """Tiles of the first panels of the upper half, in the order in which they are streamed."""
+    """What symmetric products of one Gram share: the features, and the tiles of the first panels of the upper half in the
+    order in which they are streamed."""
 
+    kernel: Any
     array: np.ndarray
     offsets: np.ndarray
     rows: int
@@ -124,7 +127,7 @@ class NativeEngine(Engine):
         native, call = _kernel(kernel, X0, X1, dtype), _function("cross", dtype)
         for start in range(0, V.shape[1], MAX_COLUMNS):
             some = _padded(V[:, start : start + MAX_COLUMNS], dtype)
-            sums = np.zeros((panels * PANEL, some.shape[1]))
+            sums = np.zeros((-(-len(X0) // BLOCK) * BLOCK, some.shape[1]))
             step = _panels_per_call(len(X1), some.shape[1])
             for first in range(0, panels, step):
                 tick()
@@ -136,26 +139,23 @@ class NativeEngine(Engine):
     def symmetric(
         self, kernel: Kernel, X: np.ndarray, V: np.ndarray, dtype: np.dtype, cache: TileCache, first: int, tick: Tick
     ) -> np.ndarray:
-        native = _kernel(kernel, X, X, dtype)
         out = np.empty((len(X), V.shape[1]))
-        store = _store(cache, len(X), dtype, first)
+        store = _store(cache, kernel, X, dtype, first)
         for start in range(0, V.shape[1], MAX_COLUMNS):
             some = _padded(V[:, start : start + MAX_COLUMNS], dtype)
             width = min(MAX_COLUMNS, V.shape[1] - start)
-            sums = self._accumulate(native, some, dtype, store, first // BLOCK, tick)
+            sums = self._accumulate(some, dtype, store, first // BLOCK, tick)
             out[:, start : start + width] = _unpadded(sums, len(X), width, dtype)
             store.filled = store.filled or (first == 0 and len(store.offsets) > 1)
         return out
 
-    def _accumulate(
-        self, native: object, V: np.ndarray, dtype: np.dtype, store: Store, from_block: int, tick: Tick
-    ) -> np.ndarray:
+    def _accumulate(self, V: np.ndarray, dtype: np.dtype, store: Store, from_block: int, tick: Tick) -> np.ndarray:
         call, panels = _function("symmetric", dtype), V.shape[0] // PANEL
         sums = np.zeros((self._threads(), *V.shape))  # one sum per thread, added in their order
         step = _panels_per_call(V.shape[0] // 2, 2 * V.shape[1])
         for p in range(0, panels, step):
             tick()
-            call(native, V, sums, p, min(p + step, panels), from_block, store.array, store.offsets, store.filled)
+            call(store.kernel, V, sums, p, min(p + step, panels), from_block, store.array, store.offsets, store.filled)
         return sums.sum(axis=0) if len(sums) > 1 else sums[0]
 
     def gradient(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple[Kernel, np.ndarray]:
@@ -179,15 +179,19 @@ def _kernel(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> 
     native = _tiles.Kernel32() if np.dtype(dtype).itemsize == 4 else _tiles.Kernel64()
     same = X0 is X1
     for part in parts:
-        right = _feature_major(part.features(X1), BLOCK, dtype)
-        left = right if same else _feature_major(part.features(X0), PANEL, dtype)
+        right = _blocks(part.features(X1), dtype)
+        left = right if same else _blocks(part.features(X0), dtype)
         native.add(left, right, part.kind, float(part.weight), float(part.alpha))
     return native
 
 
-def _feature_major(F: np.ndarray, multiple: int, dtype: np.dtype) -> np.ndarray:
-    out = np.zeros((F.shape[1], -(-len(F) // multiple) * multiple), dtype=dtype)
-    out[:, : len(F)] = F.T
+def _blocks(F: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Points in blocks, feature by feature inside a block; the last one padded with zeros."""
+    whole = len(F) // BLOCK
+    out = np.zeros((-(-len(F) // BLOCK), F.shape[1], BLOCK), dtype=dtype)
+    out[:whole] = F[: whole * BLOCK].reshape(whole, BLOCK, F.shape[1]).transpose(0, 2, 1)
+    if whole < len(out):
+        out[whole, :, : len(F) - whole * BLOCK] = F[whole * BLOCK :].T
     return out
 
 
@@ -218,9 +222,9 @@ def _unpadded(sums: np.ndarray, rows: int, columns: int, dtype: np.dtype) -> np.
     return out
 
 
-def _store(cache: TileCache, n: int, dtype: np.dtype, first: int) -> Store:
-    """The cache's tiles, or room for as many panels of them as fit; none while only some rows are computed."""
-    rows = -(-n // BLOCK) * BLOCK
+def _store(cache: TileCache, kernel: Kernel, X: np.ndarray, dtype: np.dtype, first: int) -> Store:
+    """The Gram's store, with room for as many panels as fit the cache; none while only some rows are computed."""
+    rows = -(-len(X) // BLOCK) * BLOCK
     store = cache.native
     if isinstance(store, Store) and store.rows == rows and store.array.dtype == dtype and (store.filled or first == 0):
         return store
@@ -228,8 +232,8 @@ def _store(cache: TileCache, n: int, dtype: np.dtype, first: int) -> Store:
     offsets = np.concatenate([[0], np.cumsum(tiles * PANEL * BLOCK)]).astype(np.int64)
     panels = 0 if first else int(np.searchsorted(offsets * np.dtype(dtype).itemsize, cache.budget, side="right")) - 1
     offsets = offsets[: panels + 1]
-    store = Store(np.empty(int(offsets[-1]), dtype=dtype), offsets, rows)
-    if panels:
+    store = Store(_kernel(kernel, X, X, dtype), np.empty(int(offsets[-1]), dtype=dtype), offsets, rows)
+    if not first:
         cache.native = store
     return store
 

@@ -65,30 +65,30 @@ const Engine<T>& engine() {
     else return baseline::engine_double();
 }
 
-// A sum of stationary kernels, and the features of two sets of points; keeps the arrays alive.
+void expect(bool fine, const char* message) {
+    if (!fine) throw std::invalid_argument(message);
+}
+
+// A sum of stationary kernels, and the features of two sets of points (blocks x features x BLOCK); keeps the arrays alive.
 template <typename T>
 struct Kernel {
     std::vector<Component<T>> parts;
-    std::vector<Matrix<const T>> arrays;
+    std::vector<Cube<const T>> arrays;
     std::ptrdiff_t left_rows = -1, right_rows = -1;
 
-    void add(Matrix<const T> left, Matrix<const T> right, int kind, T weight, T alpha) {
-        const auto rows = std::ptrdiff_t(left.shape(1)), columns = std::ptrdiff_t(right.shape(1));
-        if (left.shape(0) != right.shape(0)) throw std::invalid_argument("left and right differ in their number of features");
-        if (rows % PANEL || columns % BLOCK || rows == 0 || columns == 0) throw std::invalid_argument("features are not padded to whole tiles");
-        if (left_rows >= 0 && (rows != left_rows || columns != right_rows)) throw std::invalid_argument("components differ in their number of points");
-        if (kind < 0 || kind > RATIONAL_QUADRATIC) throw std::invalid_argument("unknown kind of kernel");
+    void add(Cube<const T> left, Cube<const T> right, int kind, T weight, T alpha) {
+        const auto rows = std::ptrdiff_t(left.shape(0)) * BLOCK, columns = std::ptrdiff_t(right.shape(0)) * BLOCK;
+        expect(left.shape(1) == right.shape(1), "left and right differ in their number of features");
+        expect(left.shape(2) == BLOCK && right.shape(2) == BLOCK && rows > 0 && columns > 0, "features are not in whole blocks");
+        expect(left_rows < 0 || (rows == left_rows && columns == right_rows), "components differ in their number of points");
+        expect(kind >= 0 && kind <= RATIONAL_QUADRATIC, "unknown kind of kernel");
         left_rows = rows;
         right_rows = columns;
-        parts.push_back({left.data(), right.data(), rows, columns, int(left.shape(0)), kind, weight, alpha});
+        parts.push_back({left.data(), right.data(), int(left.shape(1)), kind, weight, alpha});
         arrays.push_back(left);
         arrays.push_back(right);
     }
 };
-
-void expect(bool fine, const char* message) {
-    if (!fine) throw std::invalid_argument(message);
-}
 
 // Panels first <= p < last, dealt out in turn: thread t takes first + t, first + t + threads, ... always the same ones.
 template <typename Work>

@@ -38,35 +38,54 @@ inline void profile(Vec<T> (&s)[N], T alpha) {
 
 constexpr int ROWS = 4;  // rows at once, so that the columns' features are read once for all of them
 
-template <typename T, int KIND, bool ADD>
-void fill(const Component<T>& part, std::ptrdiff_t i0, std::ptrdiff_t j0, T* __restrict K) {
+constexpr int NV = 2;    // vectors of columns at once
+
+// S[i * BLOCK + j] = |f_i - f_j|^2 for ROWS rows and BLOCK columns. A function of its own, so that the compiler keeps the sums
+// in registers and not the constants of the profile that comes next.
+template <typename T>
+__attribute__((noinline)) void distances(const Component<T>& part, std::ptrdiff_t i0, std::ptrdiff_t j0, T* __restrict S) {
     constexpr int W = width<T>;
-    constexpr int NV = 2;  // vectors of columns at once
-    for (int i = 0; i < PANEL; i += ROWS) {
-        for (int j = 0; j < BLOCK; j += NV * W) {
-            Vec<T> s[ROWS][NV] = {};
-            const T* left = part.left + i0 + i;
-            const T* right = part.right + j0 + j;
-            for (int f = 0; f < part.features; ++f, left += part.left_stride, right += part.right_stride) {
-                Vec<T> x[NV];
-                for (int v = 0; v < NV; ++v) x[v] = load<T>(right + v * W);
-                for (int r = 0; r < ROWS; ++r) {
-                    for (int v = 0; v < NV; ++v) {
-                        const Vec<T> difference = x[v] - left[r];
-                        s[r][v] += difference * difference;
-                    }
-                }
-            }
+    for (int j = 0; j < BLOCK; j += NV * W) {
+        Vec<T> s[ROWS][NV] = {};
+        const T* left = point(part.left, part.features, i0);
+        const T* right = point(part.right, part.features, j0) + j;
+        for (int f = 0; f < part.features; ++f, left += BLOCK, right += BLOCK) {
+            Vec<T> x[NV];
+            for (int v = 0; v < NV; ++v) x[v] = load<T>(right + v * W);
             for (int r = 0; r < ROWS; ++r) {
-                profile<T, KIND, NV>(s[r], part.alpha);
                 for (int v = 0; v < NV; ++v) {
-                    T* target = K + (i + r) * BLOCK + j + v * W;
-                    Vec<T> k = part.weight * s[r][v];
-                    if constexpr (ADD) k += load<T>(target);
-                    save<T>(target, k);
+                    const Vec<T> difference = x[v] - left[r];
+                    s[r][v] += difference * difference;
                 }
             }
         }
+        for (int r = 0; r < ROWS; ++r)
+            for (int v = 0; v < NV; ++v) save<T>(S + r * BLOCK + j + v * W, s[r][v]);
+    }
+}
+
+// K (+)= weight * profile(S) for ROWS rows; S may be K.
+template <typename T, int KIND, bool ADD>
+__attribute__((noinline)) void profiles(const T* S, T* K, T weight, T alpha) {
+    constexpr int W = width<T>, N = 4;
+    for (int j = 0; j < ROWS * BLOCK; j += N * W) {
+        Vec<T> s[N];
+        for (int v = 0; v < N; ++v) s[v] = load<T>(S + j + v * W);
+        profile<T, KIND, N>(s, alpha);
+        for (int v = 0; v < N; ++v) {
+            Vec<T> k = weight * s[v];
+            if constexpr (ADD) k += load<T>(K + j + v * W);
+            save<T>(K + j + v * W, k);
+        }
+    }
+}
+
+template <typename T, int KIND, bool ADD>
+void fill(const Component<T>& part, std::ptrdiff_t i0, std::ptrdiff_t j0, T* K) {
+    alignas(64) T S[ROWS * BLOCK];
+    for (int i = 0; i < PANEL; i += ROWS) {
+        distances(part, i0 + i, j0, S);
+        profiles<T, KIND, ADD>(S, K + i * BLOCK, part.weight, part.alpha);
     }
 }
 

@@ -14,14 +14,19 @@ enum Kind : int { RBF = 0, MATERN12 = 1, MATERN32 = 2, MATERN52 = 3, RATIONAL_QU
 // One term of a sum of stationary kernels: weight * profile(|f - f'|^2), with the constants of the profile inside f.
 template <typename T>
 struct Component {
-    const T* left;       // features of the rows, feature-major: left[f * left_stride + i]
+    const T* left;       // features of the rows, in blocks of BLOCK points, feature by feature: see `point`
     const T* right;      // features of the columns
-    std::ptrdiff_t left_stride, right_stride;
     int features;
     int kind;
     T weight;
     T alpha;
 };
+
+// The first feature of point i; the next ones follow BLOCK numbers apart. Longer strides would meet in few lines of the cache.
+template <typename T>
+inline const T* point(const T* blocks, int features, std::ptrdiff_t i) {
+    return blocks + i / BLOCK * BLOCK * features + i % BLOCK;
+}
 
 // Panels p (rows [p * PANEL, p * PANEL + PANEL)) with p = first, first + step, ... below last.
 struct Range {

@@ -84,7 +84,8 @@ inline Vec<T> at_most(Vec<T> x, T limit) {
 }
 
 // exp(-x) for x >= 0: 2^n * exp(r) with |r| <= log(2) / 2, for N vectors in step, so that their chains of operations overlap.
-// What would be denormal becomes the size of the smallest normal number.
+// What would be denormal becomes the size of the smallest normal number. log(2) is taken in two parts: rounded once, it
+// would put all values a little too high.
 template <typename T, int N>
 inline void exp_minus(Vec<T> (&x)[N]) {
     constexpr bool single = sizeof(T) == 4;
@@ -93,11 +94,12 @@ inline void exp_minus(Vec<T> (&x)[N]) {
     constexpr T log2_high = single ? T(0.693359375) : T(6.93147180369123816490e-01);
     constexpr T log2_low = single ? T(-2.12194440e-4) : T(1.90821492927058770002e-10);
     constexpr T coefficients32[] = {T(1.9875691500e-4), T(1.3981999507e-3), T(8.3334519073e-3), T(4.1665795894e-2), T(1.6666665459e-1),
-                                    T(5.0000001201e-1)};
+                                    T(5.0000001201e-1), T(1), T(1)};
     constexpr T coefficients64[] = {T(1.0 / 6227020800.0), T(1.0 / 479001600.0), T(1.0 / 39916800.0), T(1.0 / 3628800.0),
                                     T(1.0 / 362880.0),     T(1.0 / 40320.0),     T(1.0 / 5040.0),     T(1.0 / 720.0),
-                                    T(1.0 / 120.0),        T(1.0 / 24.0),        T(1.0 / 6.0),        T(0.5)};
-    constexpr int terms = single ? 6 : 12;
+                                    T(1.0 / 120.0),        T(1.0 / 24.0),        T(1.0 / 6.0),        T(0.5),
+                                    T(1),                  T(1)};
+    constexpr int terms = single ? 8 : 14;
     const T* c = single ? coefficients32 : coefficients64;
     Vec<T> shifted[N], r[N], p[N];
     for (int i = 0; i < N; ++i) x[i] = at_most<T>(x[i], limit);
@@ -111,7 +113,6 @@ inline void exp_minus(Vec<T> (&x)[N]) {
     for (int i = 0; i < N; ++i) p[i] = r[i] * c[0] + c[1];
     for (int t = 2; t < terms; ++t)
         for (int i = 0; i < N; ++i) p[i] = p[i] * r[i] + c[t];
-    for (int i = 0; i < N; ++i) p[i] = (p[i] * r[i]) * r[i] + r[i] + T(1);
     for (int i = 0; i < N; ++i) x[i] = bits<Vec<T>>(bits<Vec<Int<T>>>(p[i]) + (bits<Vec<Int<T>>>(shifted[i]) << (single ? 23 : 52)));
 }
 
