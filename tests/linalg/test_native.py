@@ -145,3 +145,49 @@ def test_wrong_arrays_are_refused_at_the_binding(spoil):
     assert np.allclose(out, 256.0)
     with pytest.raises((TypeError, ValueError)):
         tiles.symmetric32(*spoil(K, V, out), 0, 4, 0, nothing, offsets, False)
+
+
+def test_joblib_workers_share_the_cores_between_them(monkeypatch):
+    """Two workers with as many threads each as there are cores would be twice too many."""
+    for name in ("ITERGP_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    joblib = pytest.importorskip("joblib")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    threads = joblib.Parallel(n_jobs=2)(joblib.delayed(native.default_threads)() for _ in range(4))
+    assert max(threads) <= max(1, cores // 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_multiplies_as_its_parent_did():
+    X, v = np.random.default_rng(0).standard_normal((1500, 3)), np.ones(1500)
+    gram = Gram(RBF(1.0), X, Compute("float32", cache=0, engine="native", threads=2))
+    expected = gram @ v
+    child = os.fork()
+    if child == 0:  # no test machinery here: only the answer counts
+        os._exit(0 if np.array_equal(gram @ v, expected) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_control_c_is_answered_while_a_product_runs():
+    """A product of many seconds, one Ctrl-C after half a second: KeyboardInterrupt, soon."""
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    program = (
+        "import numpy as np\n"
+        "from itergp import RBF, Compute\n"
+        "from itergp.linalg.gram import Gram\n"
+        "gram = Gram(RBF(1.0), np.random.default_rng(0).standard_normal((200_000, 10)), Compute('float32', cache=0))\n"
+        "print('ready', flush=True)\n"
+        "gram @ np.ones(200_000)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline().strip() == "ready"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    asked = time.perf_counter()
+    _, messages = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in messages
+    assert time.perf_counter() - asked < 5.0  # a busy machine; the product itself would take several times as long
