@@ -34,6 +34,9 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/products.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/rounding.py
+	$(BIN)/python benchmarks/fit.py
+	$(BIN)/python benchmarks/profile_fit.py
+	$(BIN)/python benchmarks/scaling.py
 
 # The copy must win over the editable installation, so its finder is taken out.
 define SANITIZED_TESTS
