@@ -13,8 +13,9 @@ import itergp
 SOURCE = Path(itergp.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py"))
 ROOMS = (
-    "errors", "validate", "prior", "linalg", "solver", "posterior", "learning", "baselines", "metrics", "storage", "tables",
-    "plots", "report", "estimator", "datasets", "testing", "experiments", "demo", "cli",
+    "errors", "validate", "duplicates", "prior", "linalg", "solver", "posterior", "learning", "baselines", "metrics", "storage",
+    "tables", "plots", "report", "scaling", "translate", "budgets", "schedules", "progress", "incoming", "fitting", "estimator",
+    "datasets", "testing", "experiments", "demo", "cli",
 )  # fmt: skip
 LARGEST = 450
 

@@ -63,7 +63,7 @@ class Problem:
         self.prior.kernel.check_features(X.shape[1])
         check_kernel_values(self.prior.kernel, X)
         N = np.broadcast_to(np.asarray(noise, dtype=np.float64), X.shape[:1])
-        self._set(X=X, y=y, noise=noise, N=N, b=_centred(self.prior, X, y), gram=_gram(self.prior.kernel, X, N, self.compute))
+        self._set(X=X, y=y, noise=noise, N=N, b=centred(self.prior, X, y), gram=_gram(self.prior.kernel, X, N, self.compute))
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():
@@ -111,9 +111,21 @@ class Problem:
             noise=self.noise if same else N,
             compute=self.compute,
             gram=self.gram.extended(X),
-            b=np.concatenate([self.b, _centred(self.prior, X, y)]),
+            b=np.concatenate([self.b, centred(self.prior, X, y)]),
             N=N,
         )
+        return new
+
+    def reweighted(self, noise: ArrayLike, y: ArrayLike) -> "Problem":
+        """The same inputs with other noise and targets, as when rows merge: K and what was stored of it stay."""
+        y = targets("y", y, self.n).copy()
+        if y.shape != self.y.shape:
+            raise InputError(f"y has shape {y.shape}; expected {self.y.shape}, as in the first data.")
+        noise = copy(noise_variance("noise", noise, self.n))
+        N = np.broadcast_to(np.asarray(noise, dtype=np.float64), (self.n,))
+        new = object.__new__(Problem)
+        new._set(**{name: getattr(self, name) for name in ("prior", "X", "compute", "gram")})
+        new._set(y=y, noise=noise, N=N, b=centred(self.prior, self.X, y))
         return new
 
     def with_targets(self, b: np.ndarray) -> "Problem":
@@ -123,7 +135,7 @@ class Problem:
         return new
 
 
-def _centred(prior: Prior, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+def centred(prior: Prior, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """y - mu(X), as (n, t)."""
     mean = prior.mean(X)
     if mean.shape != y.shape and not (mean.ndim == 1 and y.ndim == 2):

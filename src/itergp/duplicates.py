@@ -1,0 +1,84 @@
+"""Rows with identical inputs become one: an exact reduction of the Gaussian process.
+
+With scalar noise s2, a group of c rows at one input says as much about f as one row with their mean and noise s2 / c. The
+posterior is the same; the log likelihood gains a term that depends on the noise alone (`within_groups`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from itergp.validate import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """Distinct rows in the order of their first appearance: row j stands for `counts[j]` rows, and its y is their mean."""
+
+    X: Array  # (u, d)
+    y: Array  # (u,) or (u, t)
+    counts: Array  # (u,)
+    scatter: float  # the sum of squares of y around the means of its groups, over all targets
+    group: Array  # (n,): old row i is part of row group[i]
+
+    @property
+    def targets(self) -> int:
+        return 1 if self.y.ndim == 1 else self.y.shape[1]
+
+    def noise(self, noise: float) -> float | Array:
+        """The noise variance of each merged row; the number itself where no rows were merged."""
+        return noise if (self.counts == 1).all() else noise / self.counts
+
+    def absorb(self, X: Array, y: Array) -> "Merged":
+        """With more rows: those with known inputs merge into the old ones, the rest are appended."""
+        ones = np.ones(len(X), dtype=np.intp)
+        more = _merge(np.concatenate([self.X, X]), np.concatenate([self.y, y]), np.concatenate([self.counts, ones]))
+        return Merged(more.X, more.y, more.counts, self.scatter + more.scatter, more.group[len(self.X) :])
+
+    def append(self, X: Array, y: Array) -> "Merged":
+        """With more rows, each for itself."""
+        counts = np.concatenate([self.counts, np.ones(len(X), dtype=np.intp)])
+        group = np.arange(len(self.X), len(counts))
+        return Merged(np.concatenate([self.X, X]), np.concatenate([self.y, y]), counts, self.scatter, group)
+
+
+def merge_rows(X: Array, y: Array) -> Merged:
+    """Rows of X that are identical, as one each; -0.0 is 0.0."""
+    return _merge(X, y, np.ones(len(X), dtype=np.intp))
+
+
+def unmerged(X: Array, y: Array) -> Merged:
+    """Every row for itself, duplicates or not."""
+    return Merged(X, y, np.ones(len(X), dtype=np.intp), 0.0, np.arange(len(X)))
+
+
+def within_groups(merged: Merged, noise: float) -> float:
+    """log p(y) - log p(merged y): -1/2 [scatter / s2 + t ((n - u) log(2 pi s2) + sum log count)], for t targets."""
+    counts, n, u = merged.counts, int(merged.counts.sum()), len(merged.counts)
+    normaliser = (n - u) * np.log(2 * np.pi * noise) + float(np.log(counts).sum())
+    return -0.5 * (merged.scatter / noise + merged.targets * normaliser)
+
+
+def _merge(X: Array, y: Array, weights: Array) -> Merged:
+    first, group = _groups(X)
+    if len(first) == len(X):
+        return Merged(X, y, weights, 0.0, group)
+    counts = np.bincount(group, weights).astype(np.intp)
+    w = weights.reshape(-1, *[1] * (y.ndim - 1))
+    # means are counted from the first row of each group: a row that stays alone keeps its bits
+    shift = np.zeros((len(first), *y.shape[1:]))
+    np.add.at(shift, group, w * (y - y[first][group]))
+    mean = y[first] + shift / counts.reshape(-1, *[1] * (y.ndim - 1))
+    return Merged(X[first], mean, counts, float((w * (y - mean[group]) ** 2).sum()), group)
+
+
+def _groups(X: Array) -> tuple[Array, Array]:
+    """The first row of each group of identical rows, ascending, and the group of every row."""
+    X = X + 0.0  # -0.0 becomes 0.0
+    order = np.lexsort(X.T)  # stable: within a group, the first row comes first
+    changes = np.concatenate([[True], (X[order][1:] != X[order][:-1]).any(axis=1)])
+    firsts, sorted_group = order[changes], np.cumsum(changes) - 1
+    rank = np.argsort(np.argsort(firsts))  # groups are numbered by their first appearance
+    group = np.empty(len(X), dtype=np.intp)
+    group[order] = rank[sorted_group]
+    return np.sort(firsts), group

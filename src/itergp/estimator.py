@@ -1,0 +1,365 @@
+"""IterGPRegressor: scikit-learn manners, scaling, budgets; no mathematics inside."""
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from itergp.budgets import Budget
+from itergp.duplicates import Merged, merge_rows, unmerged
+from itergp.errors import InputError, InterruptedWarning
+from itergp.fitting import Clock, Hyperparameters, hyperparameters, infer, stopping, update
+from itergp.incoming import new_inputs, training_data
+from itergp.linalg.compute import Compute
+from itergp.posterior.combined import Posterior
+from itergp.posterior.uncertainty import Certificate
+from itergp.prior.gp import Prior
+from itergp.progress import CallbackSupportMixin, Watch, holding_interrupts, with_callbacks
+from itergp.scaling import Scaling
+from itergp.schedules import policy_for
+from itergp.solver.state import State, Status, Step
+from itergp.translate import translate_kernel, translate_mean
+from itergp.validate import Array, count
+
+NEIGHBOURS = 60
+BATCH_BYTES = 2**29  # of weights at test points, at once
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a fit did: the records of the learning, the steps of the solver, and from which action it resumed."""
+
+    learning: tuple[Any, ...] = ()
+    steps: tuple[Step, ...] = ()
+    resumed_from: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The variance of a new observation, taken apart, in units of y squared: mathematical + computational + noise.
+
+    `combined` = mathematical + computational is that of the latent function. Where `exact` is False, `computational` is
+    what a few actions aimed at these points could show, and the truth lies between its lower and upper bound, guaranteed.
+    """
+
+    mathematical: Array
+    computational: Array
+    noise: Array
+    computational_lower: Array = field(repr=False)
+    computational_upper: Array = field(repr=False)
+    exact: bool
+
+    @property
+    def combined(self) -> Array:
+        return self.mathematical + self.computational
+
+
+class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Gaussian process regression under a compute budget, with an uncertainty that says what was not computed.
+
+    With `normalize=True`, inputs and targets are standardised, and **kernel, mean and noise are in units of the scaled
+    data**: lengthscales in standard deviations of each feature, scale and noise in variances of y. Predictions and their
+    uncertainties are in the units of y, always.
+
+    Parameters
+    ----------
+    kernel : "rbf", "matern12", "matern32", "matern52", "rational-quadratic" or "linear" (with one lengthscale per feature:
+        ARD), an itergp kernel, or a scikit-learn kernel (the bounds of its hyper-parameters are not taken over).
+    mean : "constant", "zero", "linear", or a mean function.
+    noise : the variance, or "learn".
+    learn : "auto", the name of a method ("neighbours", "exact", "iterative", "sgpr", "elbo", "subset"), or False.
+    policy : "auto", "cg", "cholesky", "pseudo-input", "eigenvector", "random", "block-krylov", or a policy object.
+        "auto" is the exact GP where the budget allows it, else a schedule.
+    neighbours : how many training rows each test point acts on in `predict`, on top of the global actions; 0 for none.
+        "auto": 60, and none where the fit is exact.
+    budget : "30s", "5m", "1h" (wall clock of the whole fit, learning included), "200 actions" or a stopping criterion (for
+        the inference; learning is then counted too), or None: a default that is counted, so that fits repeat exactly.
+    dtype, cache, threads : how to compute, as in `itergp.Compute`.
+    normalize : standardise inputs and targets.
+    merge_duplicates : rows with identical inputs become one with their mean and noise / count; an exact reduction.
+    checkpoint : a path where long fits write what they have, and from which a killed one resumes.
+    random_state : a seed, a RandomState, or None.
+    verbose : 1 draws a line that says what is running.
+
+    Attributes
+    ----------
+    kernel_, noise_ : as learned or given, in units of the scaled data if `normalize`.
+    posterior_ : the `itergp.Posterior` in scaled units; everything below the manners.
+    trace_ : what was done: `learning`, `steps` and `resumed_from`.
+    status_ : how the fit ended; `status_.advice` is a sentence.
+    timings_ : seconds of each part, and in total.
+    scaling_, row_counts_, scatter_ : how the data were scaled; how many rows each merged row stands for; their spread.
+    n_features_in_, feature_names_in_ : as in scikit-learn.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "matern32",
+        mean: Any = "constant",
+        noise: Any = "learn",
+        learn: Any = "auto",
+        policy: Any = "auto",
+        neighbours: int | str = "auto",
+        budget: Any = None,
+        dtype: str = "auto",
+        cache: int | str = "auto",
+        threads: int | None = None,
+        normalize: bool = True,
+        merge_duplicates: bool = True,
+        checkpoint: Any = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.mean = mean
+        self.noise = noise
+        self.learn = learn
+        self.policy = policy
+        self.neighbours = neighbours
+        self.budget = budget
+        self.dtype = dtype
+        self.cache = cache
+        self.threads = threads
+        self.normalize = normalize
+        self.merge_duplicates = merge_duplicates
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # Fitting.
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any) -> "IterGPRegressor":
+        """Learn hyper-parameters and condition on the data, within the budget. Ctrl-C leaves a valid model."""
+        with _unchanged_on_error(self):
+            clock = Clock(Budget.parse(self.budget))
+            with holding_interrupts() as held:
+                X, y = training_data(self, X, y, reset=True)
+                self._check_parameters(len(X), clock.budget)
+                compute, seed = Compute(self.dtype, self.cache, "auto", self.threads), self._seed()
+                scaling = Scaling.of(X, y) if self.normalize else Scaling.none(X, y)
+                X, y = scaling.inputs(X), scaling.targets(y)
+                data = merge_rows(X, y) if self.merge_duplicates else unmerged(X, y)
+                start, mean = translate_kernel(self.kernel, X.shape[1]), translate_mean(self.mean, X, y)
+                clock.lap("prepare")
+            with Watch(self, self.verbose, clock.deadline, self._callback_root()) as watch:
+                found = hyperparameters(data, mean, start, self.noise, self.learn, clock, compute, seed, watch)
+                clock.lap("learn")
+                prior, hurry = Prior(found.kernel, mean), held.asked or found.interrupted
+                attributes = _attributes(found, scaling, data)
+                watch.begin("acting")
+                posterior, resumed = infer(
+                    data, prior, found.noise, self.policy, clock, compute, seed, _reporter(watch, attributes), None, hurry
+                )
+                watch.end()
+                clock.lap("act")
+                _assign(self, attributes(posterior))
+                self.trace_ = Trace(() if found.learned is None else tuple(found.learned.trace), posterior.trace, resumed)
+                self.timings_ = clock.total()
+        return self._told_if_interrupted()
+
+    def partial_fit(self, X: Any, y: Any) -> "IterGPRegressor":
+        """The first call is `fit`. Later ones keep scaling and hyper-parameters, append the rows and act on them.
+
+        A row with known inputs merges into the old one, where `merge_duplicates`. The budget is that of each call.
+        """
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y)
+        with _unchanged_on_error(self):
+            clock = Clock(Budget.parse(self.budget))
+            X, y = training_data(self, X, y, reset=False)
+            if y.shape[1:] != self.posterior_.problem.y.shape[1:]:
+                raise InputError(
+                    f"y has shape {y.shape}; expected {len(y)} rows of {self.scaling_.y_mean.size} targets, as in fit."
+                )
+            X, y, old = self.scaling_.inputs(X), self.scaling_.targets(y), self._data()
+            more = old.absorb(X, y) if self.merge_duplicates else old.append(X, y)
+            with Watch(self, self.verbose, clock.deadline) as watch:
+                posterior = update(self.posterior_, old, more, self.noise_, clock, _reporter(watch))
+            self.row_counts_, self.scatter_ = more.counts, more.scatter
+            self._set_posterior(posterior, clock)
+        return self._told_if_interrupted()
+
+    def refine(self, budget: Any = None) -> "IterGPRegressor":
+        """The same model after more computation: further seconds, or further actions. Twice is one longer run."""
+        check_is_fitted(self)
+        with _unchanged_on_error(self):
+            clock = Clock(Budget.parse(budget))
+            with Watch(self, self.verbose, clock.deadline) as watch:
+                stop = stopping(clock, self.posterior_.problem.n)
+                posterior = self.posterior_.refine(stop=stop, callback=_reporter(watch))
+            self._set_posterior(posterior, clock)
+        return self._told_if_interrupted()
+
+    # Predictions, in the units of y.
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
+        """The mean (m,) or (m, t); with the standard deviations, or with the covariance matrix of all points, if asked.
+
+        Uncertainties are those of a new observation, or of the latent function with `include_noise=False`. Means and
+        standard deviations come from `neighbours` local actions for each point. A covariance needs actions that all points
+        share, so with `return_cov=True` mean and covariance are those of the global posterior, without the local actions.
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise InputError("return_std and return_cov are both True; ask for one of them.")
+        X = self.scaling_.inputs(new_inputs(self, X))
+        if return_cov:
+            covariance = self.posterior_.cov(X)
+            covariance[np.diag_indices(len(X))] += self._noise_of_prediction(include_noise)
+            return self.scaling_.mean(self.posterior_.mean(X)), self.scaling_.variance(covariance)
+        mean, variance = self._marginals(X, return_std)
+        if variance is None:
+            return self.scaling_.mean(mean)
+        return self.scaling_.mean(mean), np.sqrt(self.scaling_.variance(variance + self._noise_of_prediction(include_noise)))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True) -> Array:
+        """Joint draws (m, n_samples) or (m, t, n_samples), from the global posterior: see `predict` on covariances."""
+        check_is_fitted(self)
+        X, rng = self.scaling_.inputs(new_inputs(self, X)), check_random_state(random_state)
+        draws = self.posterior_.sample(X, count("n_samples", n_samples), seed=int(rng.randint(2**31 - 1)))
+        draws = draws + np.sqrt(self._noise_of_prediction(include_noise)) * rng.standard_normal(draws.shape)
+        return np.moveaxis(self.scaling_.mean(draws), 0, -1)
+
+    def interval(self, X: Any, level: float = 0.95, include_noise: bool = True) -> tuple[Array, Array]:
+        """The central interval that holds a new observation (or the latent function) with this probability."""
+        if isinstance(level, bool) or not isinstance(level, int | float | np.floating) or not 0 < level < 1:
+            raise InputError(f"level is {level!r}; expected a probability between 0 and 1, such as 0.95.")
+        mean, std = self.predict(X, return_std=True, include_noise=include_noise)
+        return mean - ndtri(0.5 + level / 2) * std, mean + ndtri(0.5 + level / 2) * std
+
+    def decompose(self, X: Any) -> Parts:
+        """The variance of `predict`, taken apart: mathematical + computational + noise = std^2."""
+        check_is_fitted(self)
+        X, back = self.scaling_.inputs(new_inputs(self, X)), self.scaling_.variance
+        parts = self._process().decompose(X)
+        return Parts(
+            mathematical=back(parts.mathematical),
+            computational=back(parts.computational),
+            noise=back(np.full(len(X), self.noise_)),
+            computational_lower=back(parts.computational_lower),
+            computational_upper=back(parts.computational_upper),
+            exact=parts.exact,
+        )
+
+    def certify(self, X: Any) -> Certificate:
+        """Guaranteed bounds on the exact GP's latent variance and mean, in units of y squared and of y."""
+        check_is_fitted(self)
+        certificate, back = self._process().certify(self.scaling_.inputs(new_inputs(self, X))), self.scaling_
+        return Certificate(
+            back.variance(certificate.variance_lower),
+            back.variance(certificate.variance_upper),
+            back.size(certificate.mean_error),
+        )
+
+    # Inside.
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        units = " [kernel, mean and noise in units of the scaled data]" if self.normalize is True else ""
+        return super().__repr__(N_CHAR_MAX=N_CHAR_MAX) + units
+
+    def _marginals(self, X: Array, with_variance: bool) -> tuple[Array, Array | None]:
+        """Means, and latent variances if asked, in scaled units and in batches that fit in memory."""
+        process, size = self._process(), max(256, BATCH_BYTES // (24 * max(1, self.posterior_.rank)))
+        batches = [X[i : i + size] for i in range(0, len(X), size)]
+        if hasattr(process, "marginals"):
+            means, variances = zip(*(process.marginals(batch) for batch in batches), strict=True)
+            return np.concatenate(means), np.concatenate(variances) if with_variance else None
+        mean = np.concatenate([process.mean(batch) for batch in batches])
+        return mean, np.concatenate([process.var(batch) for batch in batches]) if with_variance else None
+
+    def _process(self) -> Any:
+        """The posterior, with local actions where they are asked for."""
+        exact = self.posterior_.status is Status.EXACT
+        neighbours = (0 if exact else NEIGHBOURS) if self.neighbours == "auto" else count("neighbours", self.neighbours, least=0)
+        return self.posterior_.local(neighbours) if neighbours else self.posterior_
+
+    def _noise_of_prediction(self, include_noise: bool) -> float:
+        return self.noise_ if include_noise else 0.0
+
+    def _data(self) -> Merged:
+        problem = self.posterior_.problem
+        return Merged(problem.X, problem.y, self.row_counts_, self.scatter_, np.arange(problem.n))
+
+    def _set_posterior(self, posterior: Posterior, clock: Clock) -> None:
+        self.posterior_, self.status_ = posterior, posterior.status
+        self.trace_ = Trace(self.trace_.learning, posterior.trace, self.trace_.resumed_from)
+        self.timings_ = clock.total()
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer) and not isinstance(self.random_state, bool):
+            return count("random_state", self.random_state, least=0)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _callback_root(self) -> Any:
+        """scikit-learn's context of this fit, where it knows callbacks."""
+        return self._init_callback_context(max_subtasks=2) if hasattr(self, "_init_callback_context") else None
+
+    def _check_parameters(self, n: int, budget: Budget) -> None:
+        """What would else be found out only after the learning."""
+        policy_for(self.policy, n, budget)
+        for name in ("normalize", "merge_duplicates"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise InputError(f"{name} is {getattr(self, name)!r}; expected True or False.")
+        if self.neighbours != "auto":
+            count("neighbours", self.neighbours, least=0)
+        if isinstance(self.verbose, bool) or count("verbose", self.verbose, least=0) < 0:
+            raise InputError(f"verbose is {self.verbose!r}; expected 0 or 1.")
+        if self.checkpoint is not None and not isinstance(self.checkpoint, str | PathLike):
+            raise InputError(f"checkpoint is {self.checkpoint!r}; expected a path, or None.")
+
+    def _told_if_interrupted(self) -> "IterGPRegressor":
+        if self.status_ is Status.INTERRUPTED:
+            warnings.warn(
+                f"Interrupted after {self.posterior_.rank} actions. The model is valid and can be used; `refine` goes on.",
+                InterruptedWarning,
+                stacklevel=3,
+            )
+        return self
+
+
+def _attributes(found: Hyperparameters, scaling: Scaling, data: Merged) -> Callable[[Posterior], dict[str, Any]]:
+    """The attributes of a model that was fitted so far."""
+    return lambda posterior: {
+        "posterior_": posterior,
+        "kernel_": found.kernel,
+        "noise_": found.noise,
+        "status_": posterior.status,
+        "scaling_": scaling,
+        "row_counts_": data.counts,
+        "scatter_": data.scatter,
+    }
+
+
+def _reporter(watch: Watch, attributes: Callable[[Posterior], dict[str, Any]] | None = None) -> Callable[[State], bool]:
+    """What the solver calls after each step."""
+    if attributes is None:
+        return lambda state: watch.acted(state, None)
+    return lambda state: watch.acted(state, lambda: attributes(Posterior(state.problem, state, state.policy)))
+
+
+@contextlib.contextmanager
+def _unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Bad input leaves a fitted model as it was. What scikit-learn keeps for its callbacks stays: it tidies up itself."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        own = {name: value for name, value in vars(estimator).items() if name.startswith(("_callback", "_skl"))}
+        for name in list(vars(estimator)):
+            delattr(estimator, name)
+        _assign(estimator, {**before, **own})
+        raise
+
+
+def _assign(estimator: Any, attributes: dict[str, Any]) -> None:
+    for name, value in attributes.items():
+        setattr(estimator, name, value)

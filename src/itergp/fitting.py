@@ -1,0 +1,202 @@
+"""The course of a fit: scale, merge, learn, act. Plain values in, plain values out; the estimator has the manners."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from itergp.budgets import LEARNING_SHARE, Budget, FromTheStart, Until, actions_in_memory
+from itergp.duplicates import Merged
+from itergp.errors import InputError
+from itergp.linalg.compute import Compute
+from itergp.posterior.combined import NEW_ROWS, Posterior
+from itergp.prior.gp import Prior
+from itergp.prior.kernels import Kernel
+from itergp.prior.means import Mean
+from itergp.progress import Watch, holding_interrupts
+from itergp.schedules import default_stop, policy_for
+from itergp.solver.loop import extend, solve
+from itergp.solver.policies import UnitVector
+from itergp.solver.problem import Problem, centred, check_kernel_values
+from itergp.solver.reweight import reweighted
+from itergp.solver.state import State, Status
+from itergp.solver.stopping import MaxActions, StoppingCriterion
+from itergp.translate import Translated
+from itergp.validate import choice
+
+if TYPE_CHECKING:
+    from itergp.learning import Learned
+
+START_NOISE = 0.1  # of the targets' variance, where learning begins
+METHODS = ("auto", "neighbours", "exact", "iterative", "sgpr", "elbo", "subset", "none")
+FEW = 128  # actions after Ctrl-C during learning: columns of K only, no pass
+
+
+@dataclass
+class Clock:
+    """The wall clock of a fit, from its first line on, and what each part took."""
+
+    budget: Budget
+    began: float = field(default_factory=time.perf_counter)
+    timings: dict[str, float] = field(default_factory=dict)
+    _last: float = field(default_factory=time.perf_counter)
+
+    @property
+    def deadline(self) -> float | None:
+        """A little before the end: what comes after the last step takes a moment."""
+        seconds = self.budget.seconds
+        return None if seconds is None else self.began + seconds - min(0.2, 0.02 * seconds)
+
+    def left(self) -> Budget:
+        """The budget, with the seconds that are left of it."""
+        if self.deadline is None:
+            return self.budget
+        return Budget(seconds=max(1e-3, self.deadline - time.perf_counter()))
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.timings[name] = self.timings.get(name, 0.0) + now - self._last
+        self._last = now
+
+    def total(self) -> dict[str, float]:
+        return self.timings | {"total": time.perf_counter() - self.began}
+
+
+@dataclass(frozen=True, eq=False)
+class Hyperparameters:
+    """Where learning ended, or what was given."""
+
+    kernel: Kernel
+    noise: float
+    learned: "Learned | None" = None
+    interrupted: bool = False
+
+
+def hyperparameters(
+    data: Merged, mean: Mean, start: Translated, noise: Any, learn: Any, clock: Clock, compute: Compute, seed: int, watch: Watch
+) -> Hyperparameters:
+    """What is to be learned is learned, within its share of the time; the rest stays as given."""
+    check_kernel_values(start.kernel, data.X)
+    b = centred(Prior(start.kernel, mean), data.X, data.y)
+    method = _method(learn)
+    given = _given_noise(noise, start.noise)
+    learn_noise = given is None and not start.keeps_noise()
+    if given is None:
+        given = start.noise if start.noise is not None else START_NOISE * float(np.mean(b**2) or 1.0)
+        if method == "none" and start.noise is None:
+            raise InputError("noise is 'learn' but learn is False; give the noise variance as a number, such as noise=0.01.")
+    if method == "none" or (start.keeps_kernel() and not learn_noise):
+        return Hyperparameters(start.kernel, given)
+    if start.keeps_kernel():
+        raise InputError("kernel: its hyper-parameters are fixed, but the noise is not; give noise=<number> or learn=False.")
+    from itergp.learning import learn as run
+
+    seconds = clock.left().seconds
+    watch.begin("learning")
+    try:
+        learned = run(
+            data.X,
+            b.reshape(data.y.shape),
+            start.kernel,
+            given,
+            counts=None if (data.counts == 1).all() else data.counts,
+            scatter=data.scatter,
+            learn_noise=learn_noise,
+            method=method,
+            seconds=None if seconds is None else LEARNING_SHARE * seconds,
+            seed=seed,
+            callback=watch.learned,
+            compute=compute,
+        )
+    except KeyboardInterrupt:
+        return Hyperparameters(start.kernel, given, interrupted=True)
+    finally:
+        watch.end()
+    return Hyperparameters(learned.kernel, learned.noise, learned, bool(getattr(learned, "interrupted", False)))
+
+
+def _method(learn: Any) -> str:
+    if isinstance(learn, bool | np.bool_):
+        return "auto" if learn else "none"
+    return choice("learn", learn, METHODS)
+
+
+def _given_noise(noise: Any, white: float | None) -> float | None:
+    """The noise variance where it is given as a number."""
+    if isinstance(noise, str) and noise == "learn":
+        return None
+    if isinstance(noise, bool) or not isinstance(noise, int | float | np.integer | np.floating):
+        raise InputError(f"noise is {noise!r}; expected 'learn' or a variance >= 0. For one value per row, use itergp.condition.")
+    if not 0 <= noise < np.inf:
+        raise InputError(f"noise is {noise!r}; expected 'learn' or a variance: a finite number >= 0.")
+    if white is not None:
+        raise InputError("noise is given twice: as a number and as a WhiteKernel in the kernel. Leave one of them out.")
+    return float(noise)
+
+
+def infer(
+    data: Merged,
+    prior: Prior,
+    noise: float,
+    policy: Any,
+    clock: Clock,
+    compute: Compute,
+    seed: int,
+    report: Callable[[State], bool],
+    checkpoint: Any = None,
+    hurry: bool = False,
+) -> tuple[Posterior, int]:
+    """The posterior that the budget allows, and the action from which it resumed. In a hurry: a few actions, no pass."""
+    with holding_interrupts() as held:
+        problem = Problem(prior, data.X, data.y, data.noise(noise), compute)
+        policy = policy_for(policy, problem.n, clock.left())
+        state = None if checkpoint is None else checkpoint.resume(problem, policy)
+    resumed = 0 if state is None else state.rank
+    if hurry or held.asked:
+        return _in_a_hurry(problem, policy, state, seed), resumed
+    stop = FromTheStart(stopping(clock, problem.n))
+    try:
+        return Posterior(problem, solve(problem, policy, stop, state, seed, report), policy), resumed
+    except KeyboardInterrupt:  # outside the loop, which handles its own
+        return Posterior(problem, (state or State.start(problem, seed)).ended(Status.INTERRUPTED), policy), resumed
+
+
+def stopping(clock: Clock, n: int) -> StoppingCriterion:
+    """The end of the inference: by the clock and by what fits in memory, or by what is counted."""
+    if clock.deadline is None:
+        return default_stop(n, clock.budget)
+    return Until(clock.deadline) | MaxActions(actions_in_memory(n))
+
+
+def _in_a_hurry(problem: Problem, policy: Any, state: State | None, seed: int) -> Posterior:
+    """Somebody waits: a few unit vectors, which need no pass over K."""
+    if state is None:
+        few = UnitVector("random", block_size=FEW)
+        state = solve(problem, few, MaxActions(min(FEW, problem.n)) | Until(time.perf_counter() + 1.0), seed=seed)
+    return Posterior(problem, state if state.status is Status.EXACT else state.ended(Status.INTERRUPTED), policy)
+
+
+def update(
+    posterior: Posterior, old: Merged, new: Merged, noise: float, clock: Clock, report: Callable[[State], bool]
+) -> Posterior:
+    """More data: rows that were known change their mean and noise, the others are appended; then actions on all of these."""
+    n, state, variances = len(old.X), posterior.state, new.noise(noise)
+    before, after = (variances, variances) if isinstance(variances, float) else (variances[:n], variances[n:])
+    changed = np.flatnonzero(new.counts[:n] != old.counts)
+    if changed.size:
+        state = reweighted(state, before, new.y[:n])
+    if len(new.X) > n:
+        state = extend(state, new.X[n:], new.y[n:], after)
+    rows = np.concatenate([changed, np.arange(n, len(new.X))])
+    rows = rows[~state.basis.spanned_rows()[rows]]
+    if not rows.size:
+        return Posterior(state.problem, state, posterior.policy)
+    stop: StoppingCriterion = MaxActions(min(rows.size, NEW_ROWS))
+    if clock.budget != Budget():
+        stop = stopping(clock, state.problem.n) | MaxActions(rows.size)
+    if stop.allowance(state.progress, state) < rows.size or clock.deadline is not None:  # perhaps not all: then any of them
+        rows = np.random.default_rng([state.seed, state.counter]).permutation(rows)
+    policy = UnitVector(order=rows, block_size=min(rows.size, 64))
+    return Posterior(state.problem, solve(state.problem, policy, stop, state, callback=report), posterior.policy)

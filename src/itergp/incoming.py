@@ -1,0 +1,77 @@
+"""X and y as scikit-learn's manners want them, with errors that name the argument and say what to do."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from itergp.errors import InputError
+from itergp.validate import Array
+
+
+class InputTypeError(InputError, TypeError):
+    """An argument holds things that are no numbers; scikit-learn's checks expect a TypeError here."""
+
+
+def training_data(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
+    """X (n, d) and y (n,) or (n, t): finite float64. `reset` reads the names and the number of features anew."""
+    if y is not None:
+        _plain("y", y)
+    _plain("X", X)
+    with _clear_errors():
+        X, y = validate_data(
+            estimator, X, y, reset=reset, dtype=np.float64, order="C", multi_output=True, y_numeric=True, ensure_min_samples=1
+        )
+    y = np.asarray(y, dtype=np.float64)
+    if y.size == 0:
+        raise InputError(f"y has shape {y.shape}; expected at least one target.")
+    return X, y
+
+
+def new_inputs(estimator: Any, X: Any) -> Array:
+    """X (m, d), with the features of the training inputs."""
+    _plain("X", X)
+    with _clear_errors():
+        return validate_data(estimator, X, reset=False, dtype=np.float64, order="C")
+
+
+@contextlib.contextmanager
+def _clear_errors() -> Iterator[None]:
+    """scikit-learn's complaints, as errors of this library."""
+    try:
+        yield
+    except TypeError as error:
+        raise InputTypeError(f"{error}. X and y must hold numbers: encode or convert what is not.") from None
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def _plain(name: str, value: Any) -> None:
+    """Refuse what NumPy would turn into numbers silently, or into nonsense."""
+    if hasattr(value, "toarray") and not hasattr(value, "columns"):
+        raise InputError(f"{name} is a sparse matrix; expected a dense array. Use {name}.toarray() if it fits in memory.")
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(f"{name} is a masked array; expected plain numbers. Drop or fill the masked entries first.")
+    if isinstance(value, str | bytes | dict | set) or value is None:
+        raise InputError(f"{name} is a {type(value).__name__}; expected an array or a data frame of numbers.")
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name} cannot be read as an array ({error}); expected rows of equal length.") from None
+    kind = array.dtype.kind
+    if kind in "Mm":
+        raise InputError(f"{name} holds dates or durations ({array.dtype}); expected numbers, such as days since a date.")
+    if kind in "USV":
+        raise InputError(f"{name} holds text or records ({array.dtype}); expected numbers. Encode it first (one-hot, ordinal).")
+    if kind == "O":
+        _no_text(name, array)
+
+
+def _no_text(name: str, array: Array) -> None:
+    """Numbers in object arrays are fine; text in them is not, even where it looks like a number."""
+    for where, entry in np.ndenumerate(array):
+        if isinstance(entry, str | bytes):
+            place = where[0] if len(where) == 1 else where
+            raise InputError(f"{name} holds text, the first at {place} ({entry!r}); expected numbers. Encode it first.")

@@ -1,0 +1,109 @@
+"""What a fit tells while it runs: scikit-learn's callbacks where they are, a line drawn with rich, and Ctrl-C."""
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from itergp.solver.state import State
+
+try:  # scikit-learn 1.9 and later; marked experimental there
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Earlier versions know no callbacks."""
+
+    def with_callbacks(method: Callable) -> Callable:  # type: ignore[no-redef]
+        return method
+
+
+@dataclass
+class Held:
+    """Whether Ctrl-C was pressed meanwhile."""
+
+    asked: bool = False
+
+
+@contextlib.contextmanager
+def holding_interrupts() -> Iterator[Held]:
+    """A short part that Ctrl-C must not tear apart: it is remembered, and the caller asks for it afterwards."""
+    held, main = Held(), threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT) if main else None
+    if before is None:  # other threads are never interrupted
+        yield held
+        return
+
+    def remember(number: int, frame: Any) -> None:
+        held.asked = True
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield held
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@dataclass
+class Watch:
+    """Who wants to know how a fit goes: called after each step, it returns True where somebody asks to stop."""
+
+    estimator: Any
+    verbose: int = 0
+    deadline: float | None = None  # on time.perf_counter(), for "time left"
+    root: Any = None  # scikit-learn's context of the whole fit
+    task: Any = None  # and of what is running now
+    _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _status: Any = None
+
+    def __enter__(self) -> "Watch":
+        if self.verbose:
+            from rich.console import Console
+
+            self._status = self._stack.enter_context(Console(stderr=True).status("fitting ..."))
+        if self.root is not None:
+            self.root.call_on_fit_task_begin(estimator=self.estimator)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+        if self.root is not None:
+            self.root.call_on_fit_task_end(estimator=self.estimator)
+
+    def begin(self, name: str) -> None:
+        """A new task: "learning" or "acting"."""
+        self._show(name)
+        if self.root is not None:
+            self.task = self.root.subcontext(task_name=name, max_subtasks=None)
+            self.task.call_on_fit_task_begin(estimator=self.estimator)
+
+    def end(self) -> None:
+        if self.task is not None:
+            self.task.call_on_fit_task_end(estimator=self.estimator)
+            self.task = None
+
+    def learned(self, record: Any) -> bool:
+        """After a step of the learning."""
+        self._show(f"learning ({record.stage}) · iteration {record.iteration} · objective {record.objective:.4f}")
+        return self._tell("iteration", None)
+
+    def acted(self, state: State, fitted: Callable[[], dict[str, Any]] | None = None) -> bool:
+        """After a step of the solver; `fitted` gives the attributes of the model as if the fit ended here."""
+        done, step = state.progress, state.trace[-1]
+        self._show(f"acting · passes {done.passes} · actions {done.actions} · residual {step.residual_norm:.3g}")
+        return self._tell("step", fitted)
+
+    def _tell(self, name: str, fitted: Callable[[], dict[str, Any]] | None) -> bool:
+        if self.task is None:
+            return False
+        step = self.task.subcontext(task_name=name)
+        step.call_on_fit_task_begin(estimator=self.estimator)
+        return bool(step.call_on_fit_task_end(estimator=self.estimator, reconstruction_attributes=fitted))
+
+    def _show(self, text: str) -> None:
+        if self._status is not None:
+            left = "" if self.deadline is None else f" · {max(0.0, self.deadline - time.perf_counter()):.0f} s left"
+            self._status.update(text + left)

@@ -1,0 +1,65 @@
+"""Standardising inputs and targets, and undoing it: the one place that knows both units."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from itergp.errors import InputError
+from itergp.validate import Array
+
+CONSTANT = 1e-12  # a column that varies by less than this share of its size is constant
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """x -> (x - x_mean) / x_scale and y -> (y - y_mean) / y_scale; y_mean and y_scale are numbers, or one per target."""
+
+    x_mean: Array
+    x_scale: Array
+    y_mean: Array
+    y_scale: Array
+
+    @staticmethod
+    def of(X: Array, y: Array) -> "Scaling":
+        """To mean 0 and standard deviation 1; what is constant is only shifted."""
+        return Scaling(*_mean_and_scale("X", X), *_mean_and_scale("y", y))
+
+    @staticmethod
+    def none(X: Array, y: Array) -> "Scaling":
+        """The identity, for `normalize=False`."""
+        return Scaling(np.zeros(X.shape[1]), np.ones(X.shape[1]), np.zeros(y.shape[1:]), np.ones(y.shape[1:]))
+
+    # To scaled units.
+
+    def inputs(self, X: Array) -> Array:
+        return _finite("X", (X - self.x_mean) / self.x_scale)
+
+    def targets(self, y: Array) -> Array:
+        return _finite("y", (y - self.y_mean) / self.y_scale)
+
+    # Back to the units of y.
+
+    def mean(self, mean: Array) -> Array:
+        """Means (m,) or (m, t)."""
+        return self.y_mean + self.y_scale * mean
+
+    def variance(self, variance: Array) -> Array:
+        """Variances (m,), which all targets share in scaled units: (m,), or (m, t) for several targets."""
+        return np.multiply.outer(variance, self.y_scale**2)
+
+    def size(self, size: Array) -> Array:
+        """Differences of means (m,): (m,), or (m, t) for several targets."""
+        return np.multiply.outer(size, self.y_scale)
+
+
+def _mean_and_scale(name: str, A: Array) -> tuple[Array, Array]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, scale = A.mean(axis=0), A.std(axis=0)
+    _finite(name, mean + scale)
+    return mean, np.where(scale > CONSTANT * np.abs(A).max(axis=0), scale, 1.0)
+
+
+def _finite(name: str, A: Array) -> Array:
+    if not np.isfinite(A).all():
+        raise InputError(f"{name} has values too large to be standardised in float64; expected sizes below 1e150. Rescale it.")
+    return A

@@ -1,0 +1,76 @@
+"""Which policy: by name, or by size and budget."""
+
+from collections.abc import Callable
+from typing import Any
+
+from itergp.budgets import Budget, actions_in_memory
+from itergp.errors import InputError
+from itergp.solver.policies import (
+    BlockKrylov,
+    ConjugateGradient,
+    Eigenvector,
+    Policy,
+    PseudoInput,
+    RandomAction,
+    Schedule,
+    UnitVector,
+    default_actions,
+)
+from itergp.solver.stopping import MaxActions, StoppingCriterion
+
+EXACT_ROWS = 2048  # up to here the exact GP costs about a second
+ROWS_CUBED = 2e10  # rows^3 per second on the way to the exact GP, on two slow cores
+POLICIES: dict[str, Callable[[], Policy]] = {
+    "cg": lambda: ConjugateGradient(),
+    "cholesky": lambda: UnitVector(block_size=512),
+    "pseudo-input": lambda: PseudoInput(block_size=128),
+    "eigenvector": lambda: Eigenvector(),
+    "random": lambda: RandomAction(block_size=64),
+    "block-krylov": lambda: BlockKrylov(block_size=128),
+}
+
+
+def policy_for(policy: Any, n: int, budget: Budget) -> Any:
+    """The policy of that name, the one for this size and budget where it is "auto", or the object itself."""
+    if not isinstance(policy, str):
+        if not callable(policy):
+            raise InputError(f"policy is {policy!r}; expected {_expected()}.")
+        return policy
+    if policy == "auto":
+        return default_schedule(n, budget)
+    if policy not in POLICIES:
+        raise InputError(f"policy is {policy!r}; expected {_expected()}.")
+    return POLICIES[policy]()
+
+
+def default_schedule(n: int, budget: Budget) -> Policy:
+    """The exact GP where the budget allows it; else what is best for the variance, then for the mean.
+
+    `budget.seconds` are those that are left for the inference.
+    """
+    if reaches_exact(n, budget):
+        return UnitVector(block_size=512)
+    return Schedule(
+        (PseudoInput(128, block_size=128), 128),
+        (BlockKrylov(128), 256),
+        (ConjugateGradient(), None),
+        (UnitVector(block_size=512), None),  # where residuals are rounding: on to the exact GP
+    )
+
+
+def reaches_exact(n: int, budget: Budget) -> bool:
+    """Whether n actions fit the budget and the memory."""
+    if budget.seconds is not None:
+        return n**3 / ROWS_CUBED < 0.8 * budget.seconds and actions_in_memory(n) >= n
+    if budget.actions is not None:
+        return budget.actions >= n
+    return n <= EXACT_ROWS
+
+
+def default_stop(n: int, budget: Budget) -> StoppingCriterion:
+    """How much inference, where the budget names no criterion: counted in actions, so that fits repeat exactly."""
+    return MaxActions(default_actions(n)) if budget.stop is None else budget.stop
+
+
+def _expected() -> str:
+    return f"'auto', one of {', '.join(map(repr, POLICIES))}, or a policy such as ConjugateGradient()"

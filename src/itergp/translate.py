@@ -1,0 +1,167 @@
+"""Kernels and means by name, and scikit-learn's kernel objects, as those of this library."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from itergp.errors import InputError
+from itergp.prior.kernels import (
+    RBF,
+    Constant,
+    Kernel,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    RationalQuadratic,
+)
+from itergp.prior.means import ConstantMean, LinearMean, Mean, Zero
+from itergp.validate import Array, choice
+
+KERNELS: dict[str, type] = {
+    "rbf": RBF,
+    "matern12": Matern12,
+    "matern32": Matern32,
+    "matern52": Matern52,
+    "rational-quadratic": RationalQuadratic,
+    "linear": Linear,
+}
+MEANS = ("constant", "zero", "linear")
+EXPECTED = (
+    f"one of {', '.join(map(repr, KERNELS))}, an itergp kernel such as 1.0 * Matern32(0.5), or a scikit-learn kernel made of "
+    "RBF, Matern (nu 0.5, 1.5, 2.5 or inf), RationalQuadratic, ExpSineSquared (one feature), DotProduct, ConstantKernel, "
+    "WhiteKernel, sums and products"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Translated:
+    """What was asked for: a kernel, the noise that came with it (a WhiteKernel), and what must not be learned."""
+
+    kernel: Kernel
+    noise: float | None = None
+    fixed: tuple[bool, ...] = ()  # which of the kernel's hyper-parameters have "fixed" bounds
+    fixed_noise: tuple[bool, ...] = ()
+
+    def keeps_kernel(self) -> bool:
+        """Whether the kernel must stay as it is; it is learned as a whole or not at all."""
+        return self._all("kernel hyper-parameters", self.fixed)
+
+    def keeps_noise(self) -> bool:
+        return self._all("noise levels", self.fixed_noise)
+
+    def _all(self, what: str, fixed: tuple[bool, ...]) -> bool:
+        if any(fixed) and not all(fixed):
+            raise InputError(f"kernel: some {what} are fixed and some are not; fix all or none, or use learn=False.")
+        return any(fixed)
+
+
+def translate_kernel(kernel: Any, features: int) -> Translated:
+    """A name (then with one lengthscale per feature: ARD), an itergp kernel as it is, or a scikit-learn kernel."""
+    if isinstance(kernel, str):
+        if kernel not in KERNELS:
+            raise InputError(f"kernel is {kernel!r}; expected {EXPECTED}.")
+        # standardised points lie about sqrt(2 d) apart, so this is neither white noise nor a constant
+        return Translated(1.0 * KERNELS[kernel](lengthscale=np.full(features, features**0.5)))
+    if isinstance(kernel, Kernel):
+        kernel.check_features(features)
+        return Translated(kernel)
+    from sklearn.gaussian_process import kernels as skl
+
+    if not isinstance(kernel, skl.Kernel):
+        raise InputError(f"kernel is {kernel!r}; expected {EXPECTED}.")
+    terms = _terms(kernel, features)
+    signal = [part for part in terms if part.kernel is not None]
+    if not signal:
+        raise InputError(f"kernel is {kernel!r}, which is noise only; expected a kernel of the inputs beside it.")
+    white = [part for part in terms if part.kernel is None]
+    translated = reduce(lambda left, right: left + right, (part.scaled() for part in signal))
+    translated.check_features(features)
+    return Translated(
+        translated,
+        sum(part.scale for part in white) if white else None,
+        tuple(flag for part in signal for flag in part.fixed),
+        tuple(flag for part in white for flag in part.fixed),
+    )
+
+
+def translate_mean(mean: Any, X: Array, y: Array) -> Mean:
+    """Zero, the constant or the plane that fits best, or a mean function as it is; X and y in the units of the fit."""
+    if not isinstance(mean, str) and callable(mean):
+        return mean
+    choice("mean", mean, MEANS)
+    if mean == "zero":
+        return Zero()
+    if mean == "constant":
+        return ConstantMean(y.mean(axis=0))
+    plane = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), y, rcond=None)[0]
+    return LinearMean(plane[:-1], plane[-1])
+
+
+# scikit-learn's kernels, as sums of terms.
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """scale * kernel; white noise of that variance where there is no kernel."""
+
+    scale: float
+    kernel: Kernel | None
+    fixed: tuple[bool, ...]  # of the hyper-parameters in it
+
+    def scaled(self) -> Kernel:
+        assert self.kernel is not None
+        return Constant(self.scale) if isinstance(self.kernel, _One) else self.scale * self.kernel
+
+
+class _One(Constant):
+    """The constant 1 that a ConstantKernel scales."""
+
+
+def _terms(kernel: Any, features: int) -> list[_Term]:
+    from sklearn.gaussian_process import kernels as skl
+
+    if type(kernel) is skl.Sum:
+        return _terms(kernel.k1, features) + _terms(kernel.k2, features)
+    if type(kernel) is skl.Product:
+        return [_product(a, b, kernel) for a in _terms(kernel.k1, features) for b in _terms(kernel.k2, features)]
+    fixed = tuple(parameter.fixed for parameter in kernel.hyperparameters)
+    if type(kernel) is skl.ConstantKernel:
+        return [_Term(float(kernel.constant_value), _One(), fixed)]
+    if type(kernel) is skl.WhiteKernel:
+        return [_Term(float(kernel.noise_level), None, fixed)]
+    if type(kernel) is skl.DotProduct:
+        offset = [_Term(float(kernel.sigma_0) ** 2, _One(), fixed)] if kernel.sigma_0 else []
+        return [*offset, _Term(1.0, Linear(1.0), fixed)]
+    return [_Term(1.0, _simple(kernel, features), fixed)]
+
+
+def _product(a: _Term, b: _Term, whole: Any) -> _Term:
+    """A product of two terms; noise may only be scaled, since noise times a kernel is noise that differs between rows."""
+    fixed = a.fixed + b.fixed
+    if isinstance(a.kernel, _One):
+        a, b = b, a
+    if isinstance(b.kernel, _One):
+        return _Term(a.scale * b.scale, a.kernel, fixed)
+    if a.kernel is None or b.kernel is None:
+        raise InputError(f"kernel is {whole!r}: a WhiteKernel times another kernel is not supported; add it instead.")
+    return _Term(a.scale * b.scale, a.kernel * b.kernel, fixed)
+
+
+def _simple(kernel: Any, features: int) -> Kernel:
+    from sklearn.gaussian_process import kernels as skl
+
+    matern: dict[float, Callable[[Any], Kernel]] = {0.5: Matern12, 1.5: Matern32, 2.5: Matern52, np.inf: RBF}
+    if type(kernel) is skl.RBF:
+        return RBF(kernel.length_scale)
+    if type(kernel) is skl.Matern and kernel.nu in matern:
+        return matern[kernel.nu](kernel.length_scale)
+    if type(kernel) is skl.RationalQuadratic:
+        return RationalQuadratic(kernel.length_scale, kernel.alpha)
+    if type(kernel) is skl.ExpSineSquared and features == 1:  # its distance is Euclidean; ours is feature by feature
+        return Periodic(kernel.length_scale, kernel.periodicity)
+    raise InputError(f"kernel {kernel!r} has no counterpart here; expected {EXPECTED}.")
