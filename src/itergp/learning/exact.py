@@ -1,0 +1,73 @@
+"""The exact log marginal likelihood, by a dense Cholesky factor in float64: for small n, and for a subset of large data."""
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from itergp.errors import InputError
+from itergp.learning.parameters import Evaluation, Objective
+from itergp.learning.rows import Rows, sound
+from itergp.linalg.compute import Compute, require_bytes
+from itergp.linalg.gram import Gram
+from itergp.linalg.weighted import symmetric_gradient
+from itergp.prior.kernels import Kernel
+from itergp.validate import count
+
+JITTERS = (0.0, 1e-13, 1e-11, 1e-9)  # of the largest k(x, x), tried in turn where K + N is singular to rounding
+
+
+def exact(
+    X: ArrayLike, y: ArrayLike, *, counts: ArrayLike | None = None, scatter: float = 0.0, compute: Compute = Compute()  # noqa: B008
+) -> Objective:  # fmt: skip
+    """- log N(y; 0, K + N) per observation. O(n^3) time, two n x n matrices of float64."""
+    return _objective(Rows.of(X, y, counts, scatter), compute)
+
+
+def subset(
+    X: ArrayLike, y: ArrayLike, chosen: int | ArrayLike, *, counts: ArrayLike | None = None, scatter: float = 0.0,
+    seed: int = 0, compute: Compute = Compute(),  # noqa: B008
+) -> Objective:  # fmt: skip
+    """The exact likelihood of some rows: so many at random, or those listed. A fast first stage.
+
+    The scatter of merged rows is known in total only; the subset takes the share that it has in the number of deviations.
+    """
+    rows = Rows.of(X, y, counts, scatter)
+    if isinstance(chosen, int | np.integer):
+        size = min(count("chosen", chosen), rows.n)
+        listed = np.sort(np.random.default_rng(seed).choice(rows.n, size, replace=False))
+    else:
+        listed = np.asarray(chosen)
+        if listed.ndim != 1 or listed.dtype.kind not in "iu" or not listed.size or not (0 <= listed).all() & (listed < rows.n).all():
+            raise InputError(f"chosen is {chosen!r}; expected a number of rows, or row numbers from 0 to {rows.n - 1}.")
+    return _objective(rows.some(listed), compute)
+
+
+def _objective(rows: Rows, compute: Compute) -> Objective:
+    require_bytes(3 * 8.0 * rows.n**2, f"The exact likelihood of {rows.n} rows", "Use a subset, or an iterative objective.")
+    return lambda kernel, noise: sound(kernel, lambda: _evaluate(rows, kernel, noise, compute))
+
+
+def _evaluate(rows: Rows, kernel: Kernel, noise: float, compute: Compute) -> Evaluation:
+    gram, n, t = Gram(kernel, rows.X, compute), rows.n, rows.t
+    L = _factor(gram, rows.N(noise))
+    alpha = scipy.linalg.cho_solve((L, True), rows.y, check_finite=False)
+    logdet = 2.0 * float(np.log(np.diag(L)).sum())
+    value = 0.5 * (float((rows.y * alpha).sum()) + t * (logdet + n * np.log(2.0 * np.pi)))
+    # dvalue = sum_ij W_ij dK_hat_ij with W = (t K_hat^{-1} - alpha alpha^T) / 2, of which LAPACK makes the lower half
+    inverse, failed = scipy.linalg.lapack.dpotri(L, lower=1, overwrite_c=1)
+    if failed:
+        raise np.linalg.LinAlgError("the inverse of K + N is infinite")
+    W = scipy.linalg.blas.dsyrk(-0.5, alpha, beta=0.5 * t, c=inverse, lower=1, overwrite_c=1)
+    slopes = symmetric_gradient(kernel, gram.X - gram.origin, W)
+    return rows.evaluation(noise, value, slopes, float((np.diag(W) / rows.counts).sum()))
+
+
+def _factor(gram: Gram, N: np.ndarray) -> np.ndarray:
+    """The lower Cholesky factor of K + N, with as little jitter as it needs."""
+    for jitter in JITTERS:
+        K = gram.columns(np.arange(gram.n)).T  # LAPACK's layout, and symmetric anyway
+        K[np.diag_indices(gram.n)] += N + jitter * float(gram.diagonal().max())
+        L, failed = scipy.linalg.lapack.dpotrf(K, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return L
+    raise np.linalg.LinAlgError("K + N is not positive definite")

@@ -1,0 +1,93 @@
+"""The rows that an objective is about: duplicates merged into one row each, and what merging leaves of the likelihood."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from itergp.errors import InputError, KernelError
+from itergp.learning.parameters import Evaluation
+from itergp.linalg.weighted import Slopes, no_slopes
+from itergp.prior.kernels import Kernel
+from itergp.validate import finite, inputs, targets
+
+WORST = 1e10  # nats per observation where nothing could be computed: finite, so that an optimiser steps back
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """u rows that stand for `total` observations: row i is the mean of counts[i] of them, so its noise is noise / counts[i]."""
+
+    X: np.ndarray  # (u, d)
+    y: np.ndarray  # (u, t), centred
+    counts: np.ndarray  # (u,)
+    scatter: float  # squared deviations from the rows' means, summed over observations and targets
+
+    @staticmethod
+    def of(X: ArrayLike, y: ArrayLike, counts: ArrayLike | None = None, scatter: float = 0.0) -> "Rows":
+        X = inputs("X", X)
+        y = targets("y", y, len(X))
+        counts = np.ones(len(X)) if counts is None else finite("counts", np.asarray(counts, dtype=np.float64))
+        if counts.shape != (len(X),) or not (counts >= 1).all():
+            raise InputError(f"counts has shape {counts.shape}; expected ({len(X)},): at least 1 observation for each row of X.")
+        if not 0 <= scatter < np.inf:
+            raise InputError(f"scatter is {scatter!r}; expected a sum of squares, so a finite number >= 0.")
+        return Rows(X, y[:, None] if y.ndim == 1 else y, counts, float(scatter))
+
+    @property
+    def n(self) -> int:
+        return len(self.X)
+
+    @property
+    def t(self) -> int:
+        return self.y.shape[1]
+
+    @property
+    def total(self) -> float:
+        return float(self.counts.sum())
+
+    def N(self, noise: float) -> np.ndarray:
+        return noise / self.counts
+
+    def within(self, noise: float) -> tuple[float, float]:
+        """- log density of the deviations from the rows' means, and its slope in the noise.
+
+        A group of c observations has the density of its mean, N(.; f, noise / c), times
+        (2 pi noise)^(-(c - 1) / 2) c^(-1/2) exp(-deviations / (2 noise)).
+        """
+        lost = self.t * (self.total - self.n)
+        if lost == 0.0 and self.scatter == 0.0:
+            return 0.0, 0.0
+        value = 0.5 * (self.scatter / noise + lost * np.log(2.0 * np.pi * noise) + self.t * float(np.log(self.counts).sum()))
+        return float(value), 0.5 * (lost - self.scatter / noise) / noise
+
+    def some(self, chosen: np.ndarray) -> "Rows":
+        """Some of the rows; of the scatter, the share that their deviations have in all."""
+        lost = self.total - self.n
+        share = float((self.counts[chosen] - 1.0).sum()) / lost if lost > 0 else 0.0
+        return Rows(self.X[chosen], self.y[chosen], self.counts[chosen], share * self.scatter)
+
+    def evaluation(self, noise: float, value: float, slopes: Slopes, slope: float) -> Evaluation:
+        """- log likelihood of the means with its gradients, as nats per observation with the deviations in it."""
+        within, within_slope = self.within(noise)
+        per = 1.0 / self.total
+        return Evaluation(
+            per * (value + within),
+            {path: per * np.asarray(part, dtype=np.float64) for path, part in slopes.items()},
+            per * (float(slope) + within_slope),
+        )
+
+
+def sound(kernel: Kernel, evaluate: Callable[[], Evaluation]) -> Evaluation:
+    """What `evaluate` returns, where that is finite; else WORST without a slope. Nothing else leaves an objective."""
+    try:
+        with np.errstate(all="ignore"):
+            found = evaluate()
+    except (np.linalg.LinAlgError, KernelError):
+        return Evaluation(WORST, no_slopes(kernel), 0.0)
+    numbers: list[Any] = [found.value, found.noise, *found.kernel.values()]
+    if not all(np.isfinite(number).all() for number in numbers):
+        return Evaluation(WORST, no_slopes(kernel), 0.0)
+    return found

@@ -1,0 +1,156 @@
+"""Gradients of weighted sums of kernel values, sum_ij W_ij k(x_i, x'_j): what every objective's gradient comes down to.
+
+Weights of low rank go to the engine (`low_rank_gradient`); weights without structure go tile by tile through JAX, or
+through differences where JAX cannot follow the kernel's formula.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from itergp.linalg._jax import as_tree, differentiable
+from itergp.linalg.engines import Tick, get, no_tick
+from itergp.linalg.gram import Gram
+from itergp.prior.kernels import Kernel, parameters, with_parameters
+
+Slopes = dict[str, Any]  # by the path of the parameter
+TILE = 512  # larger tiles leave the cache: measured slower per entry
+ROWS = 2048  # of a low-rank gradient between two ticks
+
+
+def added(*all_slopes: Slopes) -> Slopes:
+    """The sum of gradients."""
+    return {path: sum(slopes[path] for slopes in all_slopes) for path in all_slopes[0]}
+
+
+def no_slopes(kernel: Kernel) -> Slopes:
+    return {path: np.zeros(np.shape(value)) for path, value in parameters(kernel).items()}
+
+
+def low_rank_gradient(
+    gram: Gram, A: np.ndarray, B: np.ndarray, columns: np.ndarray | None = None, tick: Tick = no_tick
+) -> Slopes:
+    """Gradient of sum_ij (A B^T)_ij k(x_i, x_j) in the parameters; j runs over `columns` only, where they are given.
+
+    The symmetric case evaluates each pair once, with the weights A B^T + B A^T.
+    """
+    kernel, engine, X = gram.kernel, gram.engine, gram.X - gram.origin
+    slopes = no_slopes(kernel)
+    for i in range(0, gram.n, ROWS):
+        here, after = slice(i, i + ROWS), slice(i + ROWS, None)
+        tick()
+        if columns is not None:
+            slopes = added(slopes, parameters(engine.gradient(kernel, X[here], X[columns], A[here], B)[0]))
+            continue
+        slopes = added(slopes, parameters(engine.gradient(kernel, X[here], X[here], A[here], B[here])[0]))
+        if i + ROWS < gram.n:
+            tick()
+            left, right = np.hstack([A[here], B[here]]), np.hstack([B[after], A[after]])
+            slopes = added(slopes, parameters(engine.gradient(kernel, X[here], X[after], left, right)[0]))
+    return slopes
+
+
+def gradient(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> tuple[Slopes, np.ndarray]:
+    """Gradient of sum_ij W_ij k(x_i, x'_j) in the parameters and in X0, for dense weights."""
+    if get("jax").supports(kernel, X0.shape[1]):
+        return _differences(kernel, lambda k: float((W * k(X0, X1)).sum())), _differences_in_inputs(kernel, X0, X1, W)
+    slopes, in_inputs = no_slopes(kernel), np.zeros_like(X0)
+    for i in range(0, len(X0), TILE):
+        for j in range(0, len(X1), TILE):
+            here, there = slice(i, i + TILE), slice(j, j + TILE)
+            found, slope = _tile_gradient(kernel, X0[here], X1[there], W[here, there])
+            slopes = added(slopes, found)
+            in_inputs[here] += slope
+    return slopes, in_inputs
+
+
+def symmetric_gradient(kernel: Kernel, X: np.ndarray, W: np.ndarray) -> Slopes:
+    """Gradient of sum_ij W_ij k(x_i, x_j) in the parameters, for a symmetric W of which the lower half is read."""
+    if get("jax").supports(kernel, X.shape[1]):
+        W = 2.0 * np.tril(W, -1) + np.diag(np.diag(W))
+        return _differences(kernel, lambda k: float((W * k(X, X)).sum()))
+    slopes = no_slopes(kernel)
+    for i in range(0, len(X), TILE):
+        here = slice(i, i + TILE)
+        for j in range(0, i, TILE):
+            there = slice(j, j + TILE)
+            slopes = added(slopes, _tile_gradient(kernel, X[here], X[there], 2.0 * W[here, there])[0])
+        corner = W[here, here]
+        corner = 2.0 * np.tril(corner, -1) + np.diag(np.diag(corner))
+        slopes = added(slopes, _tile_gradient(kernel, X[here], X[here], corner)[0])
+    return slopes
+
+
+def diagonal_gradient(kernel: Kernel, X: np.ndarray, w: np.ndarray) -> Slopes:
+    """Gradient of sum_i w_i k(x_i, x_i) in the parameters."""
+    if get("jax").supports(kernel, X.shape[1]):
+        return _differences(kernel, lambda k: float(w @ k.diagonal(X)))
+    slopes = no_slopes(kernel)
+    with jax.enable_x64(True):
+        tree = as_tree(kernel, np.float64)
+        for i in range(0, len(X), TILE):
+            found = _diagonal_slopes(tree, _rows(X[i : i + TILE]), _zeros(w[i : i + TILE], (TILE,)))
+            slopes = added(slopes, _as_numpy(found))
+    return slopes
+
+
+def point_variances(kernel: Any, X: Any) -> Any:
+    """k(x, x) for each row, of tracers: a user's kernel may have no formula for it."""
+    return jax.vmap(lambda x: kernel(x[None], x[None])[0, 0])(X)
+
+
+@jax.jit
+def _diagonal_slopes(kernel: Kernel, X: Any, w: Any) -> Any:
+    return jax.grad(lambda kernel: w @ point_variances(kernel, X))(kernel)
+
+
+@jax.jit
+def _slopes(kernel: Kernel, X0: Any, X1: Any, W: Any) -> Any:
+    return jax.grad(lambda kernel, X0: jnp.sum(W * differentiable(kernel, X0, X1)), argnums=(0, 1))(kernel, X0)
+
+
+def _tile_gradient(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> tuple[Slopes, np.ndarray]:
+    with jax.enable_x64(True):
+        found, slope = _slopes(as_tree(kernel, np.float64), _rows(X0), _rows(X1), _zeros(W, (TILE, TILE)))
+        return _as_numpy(found), np.asarray(slope)[: len(X0)]
+
+
+def _as_numpy(kernel: Kernel) -> Slopes:
+    return {path: np.asarray(value) for path, value in parameters(kernel).items()}
+
+
+def _rows(X: np.ndarray) -> np.ndarray:
+    """Full tiles: one shape is compiled."""
+    return np.concatenate([X, np.broadcast_to(X[:1], (TILE - len(X), X.shape[1]))])
+
+
+def _zeros(W: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    out = np.zeros(shape)
+    out[tuple(slice(size) for size in W.shape)] = W
+    return out
+
+
+def _differences(kernel: Kernel, total: Callable[[Kernel], float]) -> Slopes:
+    """By central differences, for kernels that JAX cannot trace: slow, and accurate to about 1e-9."""
+    slopes = no_slopes(kernel)
+    for path, value in parameters(kernel).items():
+        for index in np.ndindex(np.shape(value)):
+            step, ends = 1e-6 * float(np.asarray(value)[index]), []
+            for sign in (1.0, -1.0):
+                moved = np.array(value, dtype=np.float64)
+                moved[index] += sign * step
+                ends.append(total(with_parameters(kernel, {path: moved if moved.ndim else float(moved)})))
+            slopes[path][index] = (ends[0] - ends[1]) / (2.0 * step)
+    return slopes
+
+
+def _differences_in_inputs(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> np.ndarray:
+    out = np.zeros_like(X0)
+    for f in range(X0.shape[1]):
+        h = np.zeros(X0.shape[1])
+        h[f] = 1e-6 * max(1.0, float(np.abs(X0[:, f]).max()))
+        out[:, f] = (W * (kernel(X0 + h, X1) - kernel(X0 - h, X1))).sum(axis=1) / (2.0 * h[f])
+    return out
