@@ -23,7 +23,10 @@ def squared_distance(F0: Array, F1: Array) -> Array:
 
 
 def distance(s: Array) -> Array:
-    """sqrt(s), with derivative 0 instead of NaN at s = 0 (so profiles in r are safe under autodiff)."""
+    """sqrt(s), with derivative 0 instead of NaN at s = 0 (so profiles in r are safe under autodiff).
+
+    One maximum, not the usual two nested choices: XLA's compiler for CPUs was seen to mix up two such pairs in one
+    program, and then returned sqrt(1) for s = 0.
+    """
     xp = s.__array_namespace__()
-    apart = s > 0
-    return xp.where(apart, xp.sqrt(xp.where(apart, s, 1.0)), 0.0)
+    return xp.sqrt(xp.maximum(s, xp.asarray(1e-36, dtype=s.dtype)))

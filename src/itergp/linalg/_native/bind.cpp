@@ -1,29 +1,11 @@
 // The binding: checks that cannot be made in Python, threads, and the choice of instruction set at run time.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
+#include "bind.h"
 
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "tiles.h"
-
-namespace nb = nanobind;
 using namespace itergp;
 
-template <typename T>
-using Matrix = nb::ndarray<T, nb::numpy, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <typename T>
-using Vector = nb::ndarray<T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <typename T>
-using Cube = nb::ndarray<T, nb::numpy, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+std::string chosen = "";
 
 namespace {
-
-std::string chosen = "";
 
 std::vector<std::string> instruction_sets() {
     std::vector<std::string> known;
@@ -65,10 +47,6 @@ const Engine<T>& engine() {
     else return baseline::engine_double();
 }
 
-void expect(bool fine, const char* message) {
-    if (!fine) throw std::invalid_argument(message);
-}
-
 // A sum of stationary kernels, and the features of two sets of points (blocks x features x BLOCK); keeps the arrays alive.
 template <typename T>
 struct Kernel {
@@ -89,16 +67,6 @@ struct Kernel {
         arrays.push_back(right);
     }
 };
-
-// Panels first <= p < last, dealt out in turn: thread t takes first + t, first + t + threads, ... always the same ones.
-template <typename Work>
-void in_threads(std::ptrdiff_t first, std::ptrdiff_t last, int threads, Work work) {
-    std::vector<std::thread> pool;
-    for (int t = 1; t < threads; ++t)
-        pool.emplace_back([=] { work(t, Range{first + ((t - first) % threads + threads) % threads, last, threads}); });
-    work(0, Range{first + ((0 - first) % threads + threads) % threads, last, threads});
-    for (auto& thread : pool) thread.join();
-}
 
 template <typename T>
 void symmetric(const Kernel<T>& kernel, Matrix<const T> V, Cube<double> out, std::ptrdiff_t first, std::ptrdiff_t last,
@@ -182,4 +150,5 @@ NB_MODULE(_tiles, m) {
     m.def("choose", &choose, nb::arg("name"), "Use another instruction set, for tests.");
     bind<float>(m, "32");
     bind<double>(m, "64");
+    bind_neighbours(m);
 }

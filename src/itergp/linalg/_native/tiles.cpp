@@ -6,63 +6,15 @@
 #include <cmath>
 #include <cstring>
 
+#include "distances.h"
+#include "profiles.h"
 #include "vectors.h"
 
 namespace itergp {
 namespace ITERGP_ISA {
 namespace {
 
-// ---- profiles -------------------------------------------------------------------------------------------------------
-
-// s becomes the kernel, for N vectors in step
-template <typename T, int KIND, int N>
-inline void profile(Vec<T> (&s)[N], T alpha) {
-    if constexpr (KIND == RBF) {
-        exp_minus<T, N>(s);
-    } else if constexpr (KIND == RATIONAL_QUADRATIC) {
-        for (int i = 0; i < N; ++i) s[i] = alpha * log_one_plus<T>(s[i]);
-        exp_minus<T, N>(s);
-    } else {
-        Vec<T> r[N], e[N];
-        for (int i = 0; i < N; ++i) e[i] = r[i] = square_root<T>(s[i]);
-        exp_minus<T, N>(e);
-        for (int i = 0; i < N; ++i) {
-            if constexpr (KIND == MATERN12) s[i] = e[i];
-            else if constexpr (KIND == MATERN32) s[i] = e[i] + r[i] * e[i];
-            else s[i] = e[i] + (r[i] + s[i] * T(1.0 / 3.0)) * e[i];
-        }
-    }
-}
-
 // ---- one tile: K[i * BLOCK + j] = (+)= weight * profile(|f_i - f_j|^2), PANEL x BLOCK -------------------------------
-
-constexpr int ROWS = 4;  // rows at once, so that the columns' features are read once for all of them
-
-constexpr int NV = 2;    // vectors of columns at once
-
-// S[i * BLOCK + j] = |f_i - f_j|^2 for ROWS rows and BLOCK columns. A function of its own, so that the compiler keeps the sums
-// in registers and not the constants of the profile that comes next.
-template <typename T>
-__attribute__((noinline)) void distances(const Component<T>& part, std::ptrdiff_t i0, std::ptrdiff_t j0, T* __restrict S) {
-    constexpr int W = width<T>;
-    for (int j = 0; j < BLOCK; j += NV * W) {
-        Vec<T> s[ROWS][NV] = {};
-        const T* left = point(part.left, part.features, i0);
-        const T* right = point(part.right, part.features, j0) + j;
-        for (int f = 0; f < part.features; ++f, left += BLOCK, right += BLOCK) {
-            Vec<T> x[NV];
-            for (int v = 0; v < NV; ++v) x[v] = load<T>(right + v * W);
-            for (int r = 0; r < ROWS; ++r) {
-                for (int v = 0; v < NV; ++v) {
-                    const Vec<T> difference = x[v] - left[r];
-                    s[r][v] += difference * difference;
-                }
-            }
-        }
-        for (int r = 0; r < ROWS; ++r)
-            for (int v = 0; v < NV; ++v) save<T>(S + r * BLOCK + j + v * W, s[r][v]);
-    }
-}
 
 // K (+)= weight * profile(S) for ROWS rows; S may be K.
 template <typename T, int KIND, bool ADD>
@@ -84,7 +36,7 @@ template <typename T, int KIND, bool ADD>
 void fill(const Component<T>& part, std::ptrdiff_t i0, std::ptrdiff_t j0, T* K) {
     alignas(64) T S[ROWS * BLOCK];
     for (int i = 0; i < PANEL; i += ROWS) {
-        distances(part, i0 + i, j0, S);
+        distances(part.left, part.right, part.features, i0 + i, j0, S);
         profiles<T, KIND, ADD>(S, K + i * BLOCK, part.weight, part.alpha);
     }
 }

@@ -1,0 +1,125 @@
+"""What is learned, as a vector of logarithms: the kernel's parameters and the noise, with bounds and weak priors.
+
+Likelihoods without bounds run to lengthscales of 1e4 and no noise at all, and the next factorisation fails. So every
+parameter has a range, in units of the data, and a prior so wide that a few hundred rows outvote it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from itergp.prior.kernels import Kernel, parameters, with_parameters
+
+NOISE_RANGE = (1e-6, 10.0)  # of the targets' variance: some real targets are free of noise
+SCALE_RANGE = (1e-4, 1e4)  # of the targets' variance
+LENGTH_RANGE = (1e-3, 1e3)  # of a feature's standard deviation
+OTHER_RANGE = (1e-3, 1e3)
+PRIOR_WIDTH = 3.0  # standard deviations of the log-normal priors
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An objective in nats per observation, lower is better, with its gradient in the kernel's parameters and the noise."""
+
+    value: float
+    kernel: dict[str, Any]  # by path, as `itergp.prior.kernels.parameters` names them
+    noise: float
+
+
+Objective = Callable[[Kernel, float], Evaluation]
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Between (kernel, noise) and the vector theta of logarithms that an optimiser moves."""
+
+    kernel: Kernel
+    paths: tuple[str, ...]
+    sizes: tuple[int, ...]
+    lower: np.ndarray
+    upper: np.ndarray
+    centre: np.ndarray
+    learn_noise: bool
+    noise: float
+    rows: int
+
+    @staticmethod
+    def of(kernel: Kernel, noise: float, X: np.ndarray, y: np.ndarray, learn_noise: bool = True) -> "Space":
+        """The space for these data; ranges widen where the given values lie outside."""
+        spread, variance = _spread(X), max(float(np.mean(y**2)), 1e-300)
+        low, high, centre, paths, sizes = [], [], [], [], []
+        for path, value in parameters(kernel).items():
+            unit, (least, most), middle = _unit(path, spread, variance)
+            value = np.atleast_1d(np.asarray(value, dtype=np.float64))
+            unit = np.broadcast_to(unit, value.shape) if np.size(unit) == value.size else np.full(value.shape, np.mean(unit))
+            paths.append(path)
+            sizes.append(value.size)
+            low.append(np.log(np.minimum(least * unit, value)))
+            high.append(np.log(np.maximum(most * unit, value)))
+            centre.append(np.log(middle * unit))
+        if learn_noise:
+            least, most = NOISE_RANGE
+            floor = least * variance
+            low.append(np.log([min(floor, noise) if noise > 0 else floor]))
+            high.append(np.log([max(most * variance, noise)]))
+            centre.append(np.log([1e-2 * variance]))
+        lower, upper, middles = (np.concatenate([np.zeros(0), *part]) for part in (low, high, centre))
+        return Space(kernel, tuple(paths), tuple(sizes), lower, upper, middles, learn_noise, float(noise), len(X))
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        return list(zip(self.lower, self.upper, strict=True))
+
+    def vector(self, kernel: Kernel, noise: float) -> np.ndarray:
+        found = parameters(kernel)
+        values = [np.atleast_1d(np.asarray(found[path], dtype=np.float64)) for path in self.paths]
+        if self.learn_noise:
+            values.append(np.array([max(noise, 1e-300)]))
+        return np.clip(np.log(np.concatenate(values)) if values else np.zeros(0), self.lower, self.upper)
+
+    def values(self, theta: np.ndarray) -> tuple[Kernel, float]:
+        exp, found, start = np.exp(theta), parameters(self.kernel), 0
+        changes: dict[str, Any] = {}
+        for path, size in zip(self.paths, self.sizes, strict=True):
+            part = exp[start : start + size]
+            changes[path] = part.copy() if np.ndim(found[path]) else float(part[0])
+            start += size
+        return with_parameters(self.kernel, changes), float(exp[-1]) if self.learn_noise else self.noise
+
+    def slope(self, evaluation: Evaluation, theta: np.ndarray) -> np.ndarray:
+        """The gradient in theta: d/d log p = p d/dp."""
+        parts = [np.atleast_1d(np.asarray(evaluation.kernel[path], dtype=np.float64)) for path in self.paths]
+        if self.learn_noise:
+            parts.append(np.array([evaluation.noise]))
+        return np.exp(theta) * np.concatenate(parts) if parts else np.zeros(0)
+
+    def prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """- log p(theta) per observation, up to a constant, and its gradient."""
+        z = (theta - self.centre) / PRIOR_WIDTH
+        return 0.5 * float(z @ z) / self.rows, z / PRIOR_WIDTH / self.rows
+
+    def at_bounds(self, theta: np.ndarray) -> tuple[str, ...]:
+        """The names of what ended at the edge of its range."""
+        edge = (theta <= self.lower + 1e-6) | (theta >= self.upper - 1e-6)
+        names = [
+            f"{path}[{i}]" if size > 1 else path for path, size in zip(self.paths, self.sizes, strict=True) for i in range(size)
+        ]
+        names += ["noise"] if self.learn_noise else []
+        return tuple(name for name, hit in zip(names, edge, strict=True) if hit)
+
+
+def _spread(X: np.ndarray) -> np.ndarray:
+    spread = X.std(axis=0)
+    return np.where(spread > 0, spread, 1.0)
+
+
+def _unit(path: str, spread: np.ndarray, variance: float) -> tuple[Any, tuple[float, float], float]:
+    """The unit of a parameter in these data, its range and the middle of its prior in that unit."""
+    name = path.rpartition(".")[2]
+    if name in ("lengthscale", "period"):
+        return spread, LENGTH_RANGE, float(np.sqrt(spread.size)) if name == "lengthscale" else 1.0
+    if name in ("scale", "value", "variance"):
+        return variance, SCALE_RANGE, 1.0
+    return 1.0, OTHER_RANGE, 1.0

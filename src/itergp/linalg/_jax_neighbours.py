@@ -1,0 +1,72 @@
+"""The likelihood of rows given their nearest rows, in JAX: any kernel whose formula follows the array namespace.
+
+With w = C^{-1} c and a = C^{-1} y_J, the derivative of -log p(y_i | y_J) in the kernel matrix of (J, i) is the symmetric part
+of w q^T, with w extended by -1 and q = slope * w - u; so no factorisation is differentiated.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+
+from itergp.linalg._jax import as_tree
+from itergp.linalg.engines import Tick
+from itergp.prior.kernels import Kernel, parameters
+
+CHUNK = 256  # matrices at once: larger batches of small factorisations hang on some machines
+
+
+def likelihood(
+    kernel: Kernel, X: np.ndarray, y: np.ndarray, N: np.ndarray, share: np.ndarray, rows: np.ndarray, J: np.ndarray, tick: Tick
+) -> tuple[np.ndarray, dict[str, Any], float]:
+    """As `itergp.linalg.neighbours.likelihood` says."""
+    points = np.concatenate([J, rows[:, None]], axis=1)
+    values, slopes, in_noise = np.empty(len(rows)), dict[str, Any](), 0.0
+    with jax.enable_x64(True):
+        tree = as_tree(kernel, np.float64)
+        for start in range(0, len(rows), CHUNK):
+            tick()
+            some = points[start : start + CHUNK]
+            count = len(some)
+            some = np.concatenate([some, np.full((CHUNK - count, some.shape[1]), -1, dtype=some.dtype)])
+            there = some >= 0
+            noise = np.where(there, N[some], 0.0)
+            value, gradient, slope = _chunk(tree, X[some], np.where(there[..., None], y[some], 0.0), noise, share[some], there)
+            values[start : start + count] = np.asarray(value)[:count]
+            in_noise += float(slope)
+            for path, part in parameters(gradient).items():
+                slopes[path] = slopes.get(path, 0.0) + np.asarray(part)
+    return values, slopes, in_noise
+
+
+@jax.jit
+def _chunk(kernel: Any, X: Any, y: Any, N: Any, share: Any, there: Any) -> Any:
+    w, q, values = jax.vmap(_conditional, in_axes=(None, 0, 0, 0, 0))(kernel, X, y, N, there)
+
+    def contracted(kernel: Any) -> Any:
+        K = jax.vmap(lambda points: kernel(points, points))(X)
+        return jnp.sum(w[:, :, None] * q[:, None, :] * K)
+
+    in_noise = jnp.sum(jnp.where(there, w * q * share, 0.0))
+    return values, jax.grad(contracted)(kernel), in_noise
+
+
+def _conditional(kernel: Any, X: Any, y: Any, N: Any, there: Any) -> Any:
+    """Of one point, the last of X, given the others: the vectors w and q, and the value."""
+    pairs = there[:, None] & there[None, :]
+    K = jnp.where(pairs, kernel(X, X), 0.0) + jnp.diag(jnp.where(there, N, 1.0))
+    L = jnp.linalg.cholesky(K[:-1, :-1])
+    c = solve_triangular(L, K[:-1, -1], lower=True)
+    z = solve_triangular(L, y[:-1], lower=True)
+    variance = jnp.maximum(K[-1, -1] - c @ c, 1e-14 * K[-1, -1])
+    error = y[-1] - c @ z
+    targets = y.shape[1]
+    values = 0.5 * jnp.sum(error**2) / variance + 0.5 * targets * jnp.log(2.0 * jnp.pi * variance)
+    slope = 0.5 * targets / variance - 0.5 * jnp.sum(error**2) / variance**2
+    back = solve_triangular(L.T, jnp.concatenate([c[:, None], z], axis=1), lower=False)
+    w = jnp.append(back[:, 0], -1.0)
+    u = jnp.append(back[:, 1:] @ (-error / variance), 0.0)
+    present = there[-1]
+    return jnp.where(there, w, 0.0), jnp.where(there & present, slope * w - u, 0.0), values

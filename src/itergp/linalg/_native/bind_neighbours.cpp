@@ -1,0 +1,62 @@
+// The binding of nearest neighbours and their likelihood.
+#include "bind.h"
+#include "neighbours.h"
+
+namespace {
+
+using namespace itergp;
+
+void search(Cube<const float> left, Cube<const float> right, std::ptrdiff_t left_rows, std::ptrdiff_t right_rows, int among,
+            Matrix<std::int32_t> found, std::ptrdiff_t first, std::ptrdiff_t last, int threads) {
+    expect(left.shape(1) == right.shape(1), "left and right differ in their number of features");
+    expect(left.shape(2) == BLOCK && right.shape(2) == BLOCK, "features are not in whole blocks");
+    expect(0 < left_rows && left_rows <= std::ptrdiff_t(left.shape(0)) * BLOCK, "left has fewer points than left_rows");
+    expect(0 < right_rows && right_rows <= std::ptrdiff_t(right.shape(0)) * BLOCK, "right has fewer points than right_rows");
+    expect(std::ptrdiff_t(found.shape(0)) == left_rows && found.shape(1) > 0, "found does not have one row per point");
+    expect(among >= 0 && among <= 2 && threads > 0, "among must be 0, 1 or 2");
+    expect(0 <= first && first <= last && 4 * (last - 1) < left_rows, "panels out of range");
+    const Search task{left.data(), right.data(), int(left.shape(1)), left_rows, right_rows, int(found.shape(1)), among, found.data()};
+    nb::gil_scoped_release unlocked;
+    in_threads(first, last, threads, [&](int, Range range) { ITERGP_DISPATCH(search)(task, range); });
+}
+
+void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,
+                const std::vector<double>& alphas, double constant, Matrix<const double> F, Matrix<const double> y,
+                Vector<const double> N, Vector<const double> share, Vector<const std::int32_t> rows,
+                Matrix<const std::int32_t> neighbours, Vector<double> values, Matrix<double> sums, std::ptrdiff_t first,
+                std::ptrdiff_t last, int threads) {
+    const auto points = std::ptrdiff_t(F.shape(0)), count = std::ptrdiff_t(rows.shape(0)), m = std::ptrdiff_t(neighbours.shape(1));
+    expect(kinds.size() == sizes.size() && weights.size() == sizes.size() && alphas.size() == sizes.size(), "terms differ in number");
+    std::vector<Term> terms;
+    std::ptrdiff_t features = 0;
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+        expect(sizes[k] >= 0 && kinds[k] >= 0 && kinds[k] <= RATIONAL_QUADRATIC, "unknown kind of term");
+        terms.push_back({sizes[k], kinds[k], weights[k], alphas[k]});
+        features += sizes[k];
+    }
+    expect(features == std::ptrdiff_t(F.shape(1)), "F does not have the features of all terms");
+    expect(std::ptrdiff_t(y.shape(0)) == points && std::ptrdiff_t(N.shape(0)) == points && std::ptrdiff_t(share.shape(0)) == points,
+           "y, N and share do not have one row per point");
+    expect(std::ptrdiff_t(neighbours.shape(0)) == count && std::ptrdiff_t(values.shape(0)) == count, "neighbours do not match rows");
+    expect(std::ptrdiff_t(sums.shape(1)) == 2 * std::ptrdiff_t(terms.size()) + features + 2, "sums are too small");
+    expect(0 <= first && first <= last && last <= std::ptrdiff_t(sums.shape(0)) && (last - 1) * CHUNK < count && threads > 0, "chunks out of range");
+    for (std::ptrdiff_t p = 0; p < count; ++p) expect(rows(p) >= 0 && rows(p) < points, "rows out of range");
+    const std::int32_t* all = neighbours.data();
+    for (std::ptrdiff_t p = 0; p < count * m; ++p) expect(all[p] >= -1 && all[p] < points, "neighbours out of range");
+    const Likelihood task{terms.data(), int(terms.size()), int(features), constant, F.data(), y.data(), int(y.shape(1)), N.data(), share.data(),
+                          rows.data(), all, count, int(m), values.data(), sums.data()};
+    nb::gil_scoped_release unlocked;
+    in_threads(first, last, threads, [&](int, Range range) { ITERGP_DISPATCH(likelihood)(task, range); });
+}
+
+}  // namespace
+
+void bind_neighbours(nb::module_& m) {
+    m.attr("CHUNK") = CHUNK;
+    m.def("search", &search, nb::arg("left").noconvert(), nb::arg("right").noconvert(), nb::arg("left_rows"), nb::arg("right_rows"),
+          nb::arg("among"), nb::arg("found").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("threads"));
+    m.def("likelihood", &likelihood, nb::arg("sizes"), nb::arg("kinds"), nb::arg("weights"), nb::arg("alphas"), nb::arg("constant"),
+          nb::arg("F").noconvert(), nb::arg("y").noconvert(), nb::arg("N").noconvert(), nb::arg("share").noconvert(),
+          nb::arg("rows").noconvert(), nb::arg("neighbours").noconvert(), nb::arg("values").noconvert(), nb::arg("sums").noconvert(),
+          nb::arg("first"), nb::arg("last"), nb::arg("threads"));
+}

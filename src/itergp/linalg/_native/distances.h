@@ -1,0 +1,38 @@
+// Squared distances of a few rows to a block of columns, by direct differences. Each instruction set has its own copy.
+#pragma once
+#include "tiles.h"
+#include "vectors.h"
+
+namespace itergp {
+namespace ITERGP_ISA {
+
+constexpr int ROWS = 4;  // rows at once, so that the columns' features are read once for all of them
+
+constexpr int NV = 2;    // vectors of columns at once
+
+// S[i * BLOCK + j] = |f_i - f_j|^2 for ROWS rows and BLOCK columns. A function of its own, so that the compiler keeps the sums
+// in registers and not the constants of the profile that comes next.
+template <typename T>
+[[gnu::noinline]] inline void distances(const T* left_points, const T* right_points, int features, std::ptrdiff_t i0, std::ptrdiff_t j0, T* __restrict S) {
+    constexpr int W = width<T>;
+    for (int j = 0; j < BLOCK; j += NV * W) {
+        Vec<T> s[ROWS][NV] = {};
+        const T* left = point(left_points, features, i0);
+        const T* right = point(right_points, features, j0) + j;
+        for (int f = 0; f < features; ++f, left += BLOCK, right += BLOCK) {
+            Vec<T> x[NV];
+            for (int v = 0; v < NV; ++v) x[v] = load<T>(right + v * W);
+            for (int r = 0; r < ROWS; ++r) {
+                for (int v = 0; v < NV; ++v) {
+                    const Vec<T> difference = x[v] - left[r];
+                    s[r][v] += difference * difference;
+                }
+            }
+        }
+        for (int r = 0; r < ROWS; ++r)
+            for (int v = 0; v < NV; ++v) save<T>(S + r * BLOCK + j + v * W, s[r][v]);
+    }
+}
+
+}  // namespace ITERGP_ISA
+}  // namespace itergp

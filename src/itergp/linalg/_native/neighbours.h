@@ -1,0 +1,58 @@
+// Nearest neighbours, and the likelihood of each point given its neighbours; once per instruction set.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "tiles.h"
+
+namespace itergp {
+
+constexpr int CHUNK = 64;  // points whose sums are added up before they join the others
+
+// Rows 0 <= i < left_rows of `left` look for their `count` nearest among 0 <= j < right_rows of `right`.
+struct Search {
+    const float *left, *right;  // features in blocks, as in tiles.h
+    int features;
+    std::ptrdiff_t left_rows, right_rows;
+    int count;
+    int among;               // 0: all rows; 1: all but the row itself; 2: earlier rows, j < i
+    std::int32_t* found;     // left_rows x count, nearest first, -1 where there are not so many
+};
+
+// A term weight * profile(|f - f'|^2) of the kernel; the features of all terms lie one after the other.
+struct Term {
+    int features;
+    int kind;
+    double weight, alpha;
+};
+
+// - log p(y_i | y_J) for points i with neighbours J, and its gradient.
+struct Likelihood {
+    const Term* terms;
+    int n_terms;
+    int features;                    // of all terms
+    double constant;                 // added to every entry of the kernel
+    const double* F;                 // points x features
+    const double* y;                 // points x targets
+    int targets;
+    const double *N, *share;         // noise variance of each point, and its derivative in the noise
+    const std::int32_t *rows, *neighbours;  // points i, and J of each: count x m, -1 for none
+    std::ptrdiff_t count;
+    int m;
+    double* values;                  // one for each point: summed over targets
+    // [chunk][2 * n_terms + features + 2]: of each term sum M P and sum M dP/dalpha; then sum M P'(s) (f - f')_c^2 for each
+    // feature; then for the constant and the noise. M is the derivative in the entries of the kernel matrix.
+    double* sums;
+};
+
+#define ITERGP_DECLARE_NEIGHBOURS(isa)                       \
+    namespace isa {                                          \
+    void search(const Search& task, Range panels);           \
+    void likelihood(const Likelihood& task, Range chunks);   \
+    }
+
+ITERGP_DECLARE_NEIGHBOURS(baseline)
+ITERGP_DECLARE_NEIGHBOURS(avx2)
+ITERGP_DECLARE_NEIGHBOURS(avx512)
+
+}  // namespace itergp
