@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -13,15 +13,16 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from itergp import storage
 from itergp.budgets import Budget
 from itergp.duplicates import Merged, merge_rows, unmerged
-from itergp.errors import InputError, InterruptedWarning
-from itergp.fitting import Clock, Hyperparameters, hyperparameters, infer, stopping, update
+from itergp.errors import InputError, InterruptedWarning, StorageError
+from itergp.fitting import Clock, Hyperparameters, Plan, hyperparameters, infer, stopping, update
 from itergp.incoming import new_inputs, training_data
 from itergp.linalg.compute import Compute
+from itergp.persistence import about, constructor_parameters, fitted_attributes, note_learned, open_checkpoint
 from itergp.posterior.combined import Posterior
 from itergp.posterior.uncertainty import Certificate
-from itergp.prior.gp import Prior
 from itergp.progress import CallbackSupportMixin, Watch, holding_interrupts, with_callbacks
 from itergp.scaling import Scaling
 from itergp.schedules import policy_for
@@ -143,22 +144,19 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
             clock = Clock(Budget.parse(self.budget))
             with holding_interrupts() as held:
                 X, y = training_data(self, X, y, reset=True)
-                self._check_parameters(len(X), clock.budget)
-                compute, seed = Compute(self.dtype, self.cache, "auto", self.threads), self._seed()
                 scaling = Scaling.of(X, y) if self.normalize else Scaling.none(X, y)
-                X, y = scaling.inputs(X), scaling.targets(y)
-                data = merge_rows(X, y) if self.merge_duplicates else unmerged(X, y)
-                start, mean = translate_kernel(self.kernel, X.shape[1]), translate_mean(self.mean, X, y)
+                plan = self._plan(scaling.inputs(X), scaling.targets(y), clock)
+                checkpoint, found = open_checkpoint(self.checkpoint, plan)
                 clock.lap("prepare")
             with Watch(self, self.verbose, clock.deadline, self._callback_root()) as watch:
-                found = hyperparameters(data, mean, start, self.noise, self.learn, clock, compute, seed, watch)
+                if found is None:
+                    found = hyperparameters(plan, clock, watch)
+                    note_learned(checkpoint, found)
                 clock.lap("learn")
-                prior, hurry = Prior(found.kernel, mean), held.asked or found.interrupted
-                attributes = _attributes(found, scaling, data)
+                attributes, hurry = _attributes(found, scaling, plan.data), held.asked or found.interrupted
                 watch.begin("acting")
-                posterior, resumed = infer(
-                    data, prior, found.noise, self.policy, clock, compute, seed, _reporter(watch, attributes), None, hurry
-                )
+                report = _reporter(watch, attributes, checkpoint)
+                posterior, resumed = infer(plan, found, clock, report, checkpoint, hurry)
                 watch.end()
                 clock.lap("act")
                 _assign(self, attributes(posterior))
@@ -260,6 +258,26 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
             back.size(certificate.mean_error),
         )
 
+    # Files.
+
+    def save(self, path: str | PathLike[str], refinable: bool = True) -> None:
+        """Write the model into one file. With `refinable=False` it predicts, but `refine` and `partial_fit` are over."""
+        check_is_fitted(self)
+        storage.save(path, self.posterior_, about(self), refinable)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], classes: Iterable[type] = ()) -> "IterGPRegressor":
+        """The model in a file, with the same predictions. `classes` are your own kernels, means and policies, if any."""
+        posterior, said = storage.load(path, classes)
+        try:
+            estimator, attributes = cls(**constructor_parameters(posterior, said)), fitted_attributes(posterior, said)
+            _assign(estimator, attributes | {"trace_": Trace((), posterior.trace, int(said["resumed_from"]))})
+        except (KeyError, TypeError, ValueError) as error:
+            raise StorageError(
+                f"{path} holds a posterior, but no IterGPRegressor ({error!r}); use itergp.storage.load."
+            ) from None
+        return estimator
+
     # Inside.
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -303,16 +321,29 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         """scikit-learn's context of this fit, where it knows callbacks."""
         return self._init_callback_context(max_subtasks=2) if hasattr(self, "_init_callback_context") else None
 
-    def _check_parameters(self, n: int, budget: Budget) -> None:
-        """What would else be found out only after the learning."""
-        policy_for(self.policy, n, budget)
+    def _plan(self, X: Array, y: Array, clock: Clock) -> Plan:
+        """Everything that could be wrong is found before the learning begins."""
+        self._check_flags()
+        data = merge_rows(X, y) if self.merge_duplicates else unmerged(X, y)
+        return Plan(
+            data=data,
+            start=translate_kernel(self.kernel, X.shape[1]),
+            mean=translate_mean(self.mean, X, y),
+            noise=self.noise,
+            learn=self.learn,
+            policy=policy_for(self.policy, len(data.X), clock.for_acting(learning=self.learn not in (False, "none"))),
+            compute=Compute(self.dtype, self.cache, "auto", self.threads),
+            seed=self._seed(),
+        )
+
+    def _check_flags(self) -> None:
         for name in ("normalize", "merge_duplicates"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} is {getattr(self, name)!r}; expected True or False.")
         if self.neighbours != "auto":
             count("neighbours", self.neighbours, least=0)
-        if isinstance(self.verbose, bool) or count("verbose", self.verbose, least=0) < 0:
-            raise InputError(f"verbose is {self.verbose!r}; expected 0 or 1.")
+        if not isinstance(self.verbose, bool):
+            count("verbose", self.verbose, least=0)
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | PathLike):
             raise InputError(f"checkpoint is {self.checkpoint!r}; expected a path, or None.")
 
@@ -339,11 +370,19 @@ def _attributes(found: Hyperparameters, scaling: Scaling, data: Merged) -> Calla
     }
 
 
-def _reporter(watch: Watch, attributes: Callable[[Posterior], dict[str, Any]] | None = None) -> Callable[[State], bool]:
+def _reporter(
+    watch: Watch, attributes: Callable[[Posterior], dict[str, Any]] | None = None, checkpoint: Any = None
+) -> Callable[[State], bool]:
     """What the solver calls after each step."""
-    if attributes is None:
-        return lambda state: watch.acted(state, None)
-    return lambda state: watch.acted(state, lambda: attributes(Posterior(state.problem, state, state.policy)))
+
+    def report(state: State) -> bool:
+        if checkpoint is not None:
+            checkpoint.write(state)
+        if attributes is None:
+            return watch.acted(state)
+        return watch.acted(state, lambda: attributes(Posterior(state.problem, state, state.policy)))
+
+    return report
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from itergp.prior.gp import Prior
 from itergp.prior.kernels import Kernel
 from itergp.prior.means import Mean
 from itergp.progress import Watch, holding_interrupts
-from itergp.schedules import default_stop, policy_for
+from itergp.schedules import default_stop
 from itergp.solver.loop import extend, solve
 from itergp.solver.policies import UnitVector
 from itergp.solver.problem import Problem, centred, check_kernel_values
@@ -49,6 +49,13 @@ class Clock:
         seconds = self.budget.seconds
         return None if seconds is None else self.began + seconds - min(0.2, 0.02 * seconds)
 
+    def for_acting(self, learning: bool) -> Budget:
+        """What the inference may count on: the same for the same budget, so that a fit that resumes acts as before."""
+        seconds = self.budget.seconds
+        if seconds is None:
+            return self.budget
+        return Budget(seconds=(1.0 - LEARNING_SHARE) * seconds if learning else seconds)
+
     def left(self) -> Budget:
         """The budget, with the seconds that are left of it."""
         if self.deadline is None:
@@ -65,6 +72,27 @@ class Clock:
 
 
 @dataclass(frozen=True, eq=False)
+class Plan:
+    """What is to be fitted, and how; in the units of the fit."""
+
+    data: Merged
+    start: Translated
+    mean: Mean
+    noise: Any  # a variance, or "learn"
+    learn: Any
+    policy: Any
+    compute: Compute
+    seed: int
+
+    @property
+    def method(self) -> str:
+        """How hyper-parameters are learned; "none" where they are not."""
+        if isinstance(self.learn, bool | np.bool_):
+            return "auto" if self.learn else "none"
+        return choice("learn", self.learn, METHODS)
+
+
+@dataclass(frozen=True, eq=False)
 class Hyperparameters:
     """Where learning ended, or what was given."""
 
@@ -74,14 +102,12 @@ class Hyperparameters:
     interrupted: bool = False
 
 
-def hyperparameters(
-    data: Merged, mean: Mean, start: Translated, noise: Any, learn: Any, clock: Clock, compute: Compute, seed: int, watch: Watch
-) -> Hyperparameters:
+def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     """What is to be learned is learned, within its share of the time; the rest stays as given."""
+    data, mean, start, method = plan.data, plan.mean, plan.start, plan.method
     check_kernel_values(start.kernel, data.X)
     b = centred(Prior(start.kernel, mean), data.X, data.y)
-    method = _method(learn)
-    given = _given_noise(noise, start.noise)
+    given = _given_noise(plan.noise, start.noise)
     learn_noise = given is None and not start.keeps_noise()
     if given is None:
         given = start.noise if start.noise is not None else START_NOISE * float(np.mean(b**2) or 1.0)
@@ -91,12 +117,12 @@ def hyperparameters(
         return Hyperparameters(start.kernel, given)
     if start.keeps_kernel():
         raise InputError("kernel: its hyper-parameters are fixed, but the noise is not; give noise=<number> or learn=False.")
-    from itergp.learning import learn as run
+    from itergp.learning import learn
 
     seconds = clock.left().seconds
     watch.begin("learning")
     try:
-        learned = run(
+        learned = learn(
             data.X,
             b.reshape(data.y.shape),
             start.kernel,
@@ -106,21 +132,15 @@ def hyperparameters(
             learn_noise=learn_noise,
             method=method,
             seconds=None if seconds is None else LEARNING_SHARE * seconds,
-            seed=seed,
+            seed=plan.seed,
             callback=watch.learned,
-            compute=compute,
+            compute=plan.compute,
         )
     except KeyboardInterrupt:
         return Hyperparameters(start.kernel, given, interrupted=True)
     finally:
         watch.end()
     return Hyperparameters(learned.kernel, learned.noise, learned, bool(getattr(learned, "interrupted", False)))
-
-
-def _method(learn: Any) -> str:
-    if isinstance(learn, bool | np.bool_):
-        return "auto" if learn else "none"
-    return choice("learn", learn, METHODS)
 
 
 def _given_noise(noise: Any, white: float | None) -> float | None:
@@ -137,30 +157,24 @@ def _given_noise(noise: Any, white: float | None) -> float | None:
 
 
 def infer(
-    data: Merged,
-    prior: Prior,
-    noise: float,
-    policy: Any,
-    clock: Clock,
-    compute: Compute,
-    seed: int,
-    report: Callable[[State], bool],
-    checkpoint: Any = None,
-    hurry: bool = False,
+    plan: Plan, found: Hyperparameters, clock: Clock, report: Callable[[State], bool], checkpoint: Any, hurry: bool
 ) -> tuple[Posterior, int]:
     """The posterior that the budget allows, and the action from which it resumed. In a hurry: a few actions, no pass."""
+    data, seed, policy = plan.data, plan.seed, plan.policy
     with holding_interrupts() as held:
-        problem = Problem(prior, data.X, data.y, data.noise(noise), compute)
-        policy = policy_for(policy, problem.n, clock.left())
+        problem = Problem(Prior(found.kernel, plan.mean), data.X, data.y, data.noise(found.noise), plan.compute)
         state = None if checkpoint is None else checkpoint.resume(problem, policy)
     resumed = 0 if state is None else state.rank
     if hurry or held.asked:
         return _in_a_hurry(problem, policy, state, seed), resumed
     stop = FromTheStart(stopping(clock, problem.n))
     try:
-        return Posterior(problem, solve(problem, policy, stop, state, seed, report), policy), resumed
+        state = solve(problem, policy, stop, state, seed, report)
     except KeyboardInterrupt:  # outside the loop, which handles its own
-        return Posterior(problem, (state or State.start(problem, seed)).ended(Status.INTERRUPTED), policy), resumed
+        state = (state or State.start(problem, seed)).ended(Status.INTERRUPTED)
+    if checkpoint is not None:
+        checkpoint.write_now(state)
+    return Posterior(problem, state, policy), resumed
 
 
 def stopping(clock: Clock, n: int) -> StoppingCriterion:

@@ -1,0 +1,100 @@
+"""What files say about an estimator: its parameters, scaling and names in a model; what it learned in a checkpoint."""
+
+from typing import Any
+
+import numpy as np
+
+from itergp.errors import StorageError
+from itergp.fitting import Hyperparameters, Plan
+from itergp.posterior.combined import Posterior
+from itergp.prior.kernels import parameters, with_parameters
+from itergp.scaling import Scaling
+from itergp.storage import Checkpoint
+from itergp.storage.files import array_digest
+from itergp.storage.specs import describe
+
+SCALING = ("x_mean", "x_scale", "y_mean", "y_scale")
+
+
+def about(estimator: Any) -> dict[str, Any]:
+    """A fitted estimator beside its posterior, for JSON. Objects among the parameters are in the posterior itself."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return {
+        "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
+        "noise": estimator.noise_,
+        "scaling": {name: getattr(estimator.scaling_, name).tolist() for name in SCALING},
+        "row_counts": None if (estimator.row_counts_ == 1).all() else estimator.row_counts_.tolist(),
+        "scatter": estimator.scatter_,
+        "feature_names": None if names is None else [str(name) for name in names],
+        "timings": estimator.timings_,
+        "resumed_from": estimator.trace_.resumed_from,
+    }
+
+
+def constructor_parameters(posterior: Posterior, about: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of the estimator that was saved; those that were objects, as the posterior has them."""
+    objects = {
+        "kernel": posterior.problem.prior.kernel,
+        "mean": posterior.problem.prior.mean_function,
+        "policy": posterior.policy,
+        "budget": None,
+        "random_state": None,
+    }
+    return {name: objects.get(name) if value == _OBJECT else value for name, value in about["parameters"].items()}
+
+
+def fitted_attributes(posterior: Posterior, about: dict[str, Any]) -> dict[str, Any]:
+    """What `fit` had set, but for the trace."""
+    n, counts = posterior.problem.n, about["row_counts"]
+    attributes = {
+        "posterior_": posterior,
+        "kernel_": posterior.problem.prior.kernel,
+        "noise_": float(about["noise"]),
+        "status_": posterior.status,
+        "scaling_": Scaling(**{name: np.asarray(about["scaling"][name], dtype=np.float64) for name in SCALING}),
+        "row_counts_": np.ones(n, dtype=np.intp) if counts is None else np.asarray(counts, dtype=np.intp),
+        "scatter_": float(about["scatter"]),
+        "timings_": dict(about["timings"]),
+        "n_features_in_": posterior.problem.X.shape[1],
+    }
+    if about["feature_names"] is not None:
+        attributes["feature_names_in_"] = np.asarray(about["feature_names"], dtype=object)
+    return attributes
+
+
+_OBJECT = {"object": True}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value) if hasattr(value, "__fspath__") else _OBJECT
+
+
+def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperparameters | None]:
+    """The checkpoint of this fit, with its manifest written at once, and what was learned before it was cut off."""
+    if path is None:
+        return None, None
+    asked = {name: describe(getattr(plan, name), name) for name in ("mean", "noise", "learn", "policy", "seed")}
+    data = {"X": array_digest(plan.data.X), "y": array_digest(plan.data.y), "counts": array_digest(plan.data.counts)}
+    compute = {"dtype": plan.compute.dtype, "threads": plan.compute.threads}
+    checkpoint = Checkpoint(path, {**data, "kernel": describe(plan.start.kernel, "kernel"), **asked, **compute})
+    if checkpoint.read_manifest() is None:
+        checkpoint.note({})
+    learned = checkpoint.about.get("learned")
+    if learned is None:
+        return checkpoint, None
+    try:
+        values = {path: np.asarray(value) if isinstance(value, list) else value for path, value in learned["parameters"].items()}
+        return checkpoint, Hyperparameters(with_parameters(plan.start.kernel, values), float(learned["noise"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"checkpoint {path} does not say what was learned ({error}); delete it to start anew.") from None
+
+
+def note_learned(checkpoint: Checkpoint | None, found: Hyperparameters) -> None:
+    """So that a fit that resumes need not learn again."""
+    if checkpoint is not None and not found.interrupted:
+        values = {path: np.asarray(value).tolist() for path, value in parameters(found.kernel).items()}
+        checkpoint.note({"learned": {"parameters": values, "noise": found.noise}})
