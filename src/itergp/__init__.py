@@ -37,6 +37,13 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the names load w
     from itergp.errors import (
         PrecisionWarning as PrecisionWarning,
     )
+    from itergp.errors import (
+        StorageError as StorageError,
+    )
+    from itergp.errors import (
+        StorageWarning as StorageWarning,
+    )
+    from itergp.estimator import IterGPRegressor as IterGPRegressor
     from itergp.linalg.compute import Compute as Compute
     from itergp.posterior.combined import Posterior as Posterior
     from itergp.posterior.combined import condition as condition
@@ -133,7 +140,9 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the names load w
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "itergp.errors": "InputError InterruptedWarning ItergpError KernelError MemoryLimitError PolicyError PrecisionWarning",
+    "itergp.errors": "InputError InterruptedWarning ItergpError KernelError MemoryLimitError PolicyError PrecisionWarning "
+    "StorageError StorageWarning",
+    "itergp.estimator": "IterGPRegressor",
     "itergp.linalg.compute": "Compute",
     "itergp.posterior.combined": "Posterior condition",
     "itergp.prior.gp": "GaussianProcess Prior",

@@ -21,9 +21,17 @@ class MemoryLimitError(ItergpError, MemoryError):
     """The work asked for does not fit the memory that is available; the message has both numbers."""
 
 
+class StorageError(ItergpError, OSError):
+    """A file is damaged, foreign, of a later format or of another fit, or cannot be read or written; the message says which."""
+
+
 class PrecisionWarning(UserWarning):
     """Rounding was larger than its bound somewhere; the result was made safe, and this says how."""
 
 
 class InterruptedWarning(UserWarning):
     """A run ended early because of an error outside the method (a callback, memory); what was computed is kept."""
+
+
+class StorageWarning(UserWarning):
+    """A checkpoint could not be written; the fit goes on, and the last checkpoint stays."""

@@ -1,0 +1,172 @@
+"""One file: arrays and a JSON text as safetensors, written whole or not at all, with a digest over every byte of it.
+
+The text is `{"digest": ..., "format": 1, "itergp": version, "kind": ..., "value": ...}` under the one metadata key "itergp".
+The digest is the SHA-256 of the file with 64 zeros in the digest's own place: so it is checked before anything is parsed,
+and there is no byte that it does not cover. Manifests are the same text alone.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from itergp import __version__
+from itergp.errors import StorageError
+
+Tensors = dict[str, np.ndarray]
+
+FORMAT = 1
+KEY = "itergp"
+_ZEROS = b"0" * 64
+_MARK = b'{"digest":"'  # where the text begins; the digest follows
+_MARK_IN_HEADER = b'{\\"digest\\":\\"'  # the same inside a JSON string
+_HEADER_LIMIT = 100_000_000  # the safetensors format's own
+_CHUNK = 1 << 22
+
+
+class Malformed(ValueError):  # noqa: N818 (a reason, which StorageError tells)
+    """What is wrong with the content of a file, to be told with the file's name."""
+
+
+def write(path: Path, kind: str, value: Any, tensors: Tensors) -> str:
+    """Write arrays and a JSON value into one file, and return its digest. OSError when that fails; nothing is left behind."""
+    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}  # others are written wrongly, silently
+    with _replacing(path) as temporary:
+        try:
+            save_file(arrays, temporary, {KEY: _text(kind, value).decode()})
+        except SafetensorError as error:
+            raise OSError(str(error)) from None
+        with open(temporary, "r+b") as file:
+            digest, place = _digest(file)
+            file.seek(place)
+            file.write(digest)
+            _to_disk(file)
+    return digest.decode()
+
+
+def read(path: Path, kind: str) -> tuple[Any, Tensors, str]:
+    """The JSON value, the arrays and the digest of a file of this kind; StorageError when it is not exactly what was written."""
+    with reading(path), open(path, "rb") as file:
+        digest, place = _digest(file)
+        file.seek(place)
+        if file.read(64) != digest:
+            raise StorageError(f"{path} is damaged: its digest does not match its content. Use another copy of it.")
+        with safe_open(path, framework="np") as contents:
+            if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                raise StorageError(f"{path} was replaced while it was being read; read it again.")
+            value = _value(path, contents.metadata()[KEY], kind)
+            tensors = {name: contents.get_tensor(name) for name in contents.keys()}  # noqa: SIM118 (no mapping)
+    return value, tensors, digest.decode()
+
+
+def write_text(path: Path, kind: str, value: Any) -> None:
+    """A JSON value in a file of its own, such as a manifest."""
+    text = _text(kind, value)
+    digest = hashlib.sha256(text).hexdigest().encode()
+    with _replacing(path) as temporary, open(temporary, "wb") as file:
+        file.write(text.replace(_ZEROS, digest, 1))
+        _to_disk(file)
+
+
+def read_text(path: Path, kind: str) -> Any:
+    """The JSON value of such a file; StorageError when it is not exactly what was written."""
+    with reading(path):
+        text = path.read_bytes()
+        digest, zeroed = text[len(_MARK) : len(_MARK) + 64], _MARK + _ZEROS + text[len(_MARK) + 64 :]
+        if not text.startswith(_MARK):
+            raise StorageError(f"{path} was not written by this library.")
+        if hashlib.sha256(zeroed).hexdigest().encode() != digest:
+            raise StorageError(f"{path} is damaged: its digest does not match its content.")
+        return _value(path, text.decode(), kind)
+
+
+def array_digest(array: np.ndarray) -> str:
+    """The SHA-256 of an array's shape, type and numbers."""
+    array = np.asarray(array, order="C")
+    digest = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
+    digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _text(kind: str, value: Any) -> bytes:
+    """Sorted and compact, so that the same value gives the same bytes; keys are chosen so that "digest" comes first."""
+    whole = {"digest": _ZEROS.decode(), "format": FORMAT, "itergp": __version__, "kind": kind, "value": value}
+    return json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _value(path: Path, text: str, kind: str) -> Any:
+    whole = json.loads(text)
+    if whole["format"] > FORMAT:
+        raise StorageError(
+            f"{path} has the format {whole['format']}, written by itergp {whole['itergp']}; this version ({__version__}) reads "
+            f"formats up to {FORMAT}. Upgrade itergp."
+        )
+    if whole["kind"] != kind:
+        raise StorageError(f"{path} holds a {whole['kind']}; expected a {kind}.")
+    return whole["value"]
+
+
+def _digest(file: BinaryIO) -> tuple[bytes, int]:
+    """What the digest of a safetensors file must be, and where in the file it stands."""
+    start = file.read(8)
+    length = int.from_bytes(start, "little")
+    header = file.read(length) if len(start) == 8 and length <= _HEADER_LIMIT else b""
+    place = header.find(_MARK_IN_HEADER) + len(_MARK_IN_HEADER)
+    if len(header) < length or not header or place < len(_MARK_IN_HEADER):
+        raise StorageError(f"{file.name} was not written by this library, or only its beginning is there.")
+    digest = hashlib.sha256(start + header[:place] + _ZEROS + header[place + 64 :])
+    while some := file.read(_CHUNK):
+        digest.update(some)
+    return digest.hexdigest().encode(), 8 + place
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever can go wrong with a file is one type of error."""
+    try:
+        yield
+    except (StorageError, MemoryError):
+        raise
+    except Malformed as error:
+        raise StorageError(f"{path}: {error}") from None
+    except FileNotFoundError:
+        raise StorageError(f"{path} does not exist.") from None
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except Exception as error:  # of parsers: the digest is right, so a program wrote this, but not this one
+        raise StorageError(f"{path} cannot be understood ({type(error).__name__}: {error}).") from error
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path`, which takes its place when all went well, and is removed when not."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+        _folder_to_disk(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _to_disk(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _folder_to_disk(folder: Path) -> None:
+    """The new name itself must survive a power failure; where folders cannot be opened (Windows), the system sees to it."""
+    with contextlib.suppress(PermissionError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,89 @@
+"""A model in one file: `save` and `load`."""
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from itergp.errors import InputError, StorageError
+from itergp.posterior.combined import Posterior
+from itergp.storage.files import Tensors, read, reading, write
+from itergp.storage.specs import decode, encode, json_value, putting, table
+from itergp.storage.states import (
+    NotStored,
+    columns,
+    for_prediction,
+    head_value,
+    problem_value,
+    restored_problem,
+    restored_state,
+)
+
+KIND = "model"
+
+
+def save(path: str | PathLike[str], posterior: Posterior, about: dict[str, Any] | None = None, refinable: bool = True) -> None:
+    """Write a posterior into one file; `about` is the caller's own, anything that JSON can hold.
+
+    What is loaded predicts to the same bits (with the same engine, threads and linear algebra), and `refine` goes on to
+    the same bits. A policy that is a function is not stored: `refine(policy=...)` then needs one.
+
+    With `refinable=False` the file has no targets, nothing of the policy, and no K Q where the posterior is exact. What is
+    loaded still has `mean`, `var`, `predictive_var`, `cov`, `path`, `sample` at up to 2,000 points, `decompose` by "exact" and
+    "certificate", and `local` and `certify` (these unless it is exact, where they say nothing new). All else needs the
+    targets or more products with K, and raises InputError: `refine`, `extend`, `sample_function`, `computational_share`,
+    `decompose` by "estimate". Files get smaller; nothing is hidden, for the targets follow from the representer weights.
+    """
+    path, tensors = Path(path), Tensors()
+    state = posterior.state if refinable else for_prediction(posterior.state)
+    value = {
+        "about": json_value("about", {} if about is None else about),
+        "refinable": refinable,
+        "problem": problem_value(posterior.problem, tensors, refinable),
+        "policy": _policy_value(posterior, tensors) if refinable else None,
+        "state": head_value(state, tensors),
+    }
+    tensors |= columns(state, 0, state.basis.size)
+    try:
+        write(path, KIND, value, tensors)
+    except (OSError, ValueError) as error:  # ValueError: no name of a file
+        raise StorageError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def load(path: str | PathLike[str], classes: Iterable[type] = ()) -> tuple[Posterior, dict[str, Any]]:
+    """The posterior in a file, and what was written about it. `classes` are your own kernels, means and policies, if any."""
+    path, known = Path(path), table(classes)
+    value, tensors, _ = read(path, KIND)
+    with reading(path):
+        problem = restored_problem(value["problem"], tensors, known)
+        policy, acting, memory = _restored_policy(value["policy"], tensors, known)
+        state = restored_state(
+            problem, value["state"], tensors, [tensors] if value["state"]["blocks"][1:] else [], acting, memory
+        )
+        return Posterior(problem, state, policy), value["about"]
+
+
+def _policy_value(posterior: Posterior, tensors: Tensors) -> Any:
+    """The policy, and what it prepared where it is the one that acts; or the reason why it is not stored."""
+    policy, state = posterior.policy, posterior.state
+    if policy is None:
+        return None
+    stored = Tensors()
+    put = putting(stored)
+    try:
+        acts = state.policy is policy
+        value = {"spec": encode(policy, put, "policy"), "acts": acts, "memory": acts and encode(state.memory, put, "memory")}
+    except InputError as error:
+        return {"missing": str(error)}
+    tensors |= stored
+    return value
+
+
+def _restored_policy(value: Any, tensors: Tensors, known: dict[str, type]) -> tuple[Any, Any, Any]:
+    """The policy, the same once more if it is the one that acts, and what it prepared."""
+    if value is None:
+        return None, None, None
+    if "missing" in value:
+        return NotStored(f"{value['missing']} Use refine(policy=...)"), None, None
+    policy = decode(value["spec"], tensors, known)
+    return (policy, policy, decode(value["memory"], tensors, known)) if value["acts"] else (policy, None, None)

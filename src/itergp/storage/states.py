@@ -1,0 +1,319 @@
+"""A problem and its state, taken apart into JSON values and arrays, and put together again: the same bits, and the same after
+any further step.
+
+The columns of a state (actions, their products, rows of the factors) never change once computed, so they are written in
+segments from one block to another; what changes with each step is its head. A model file has one segment, a checkpoint
+many. Blocks are appended again as the loop did, so that memory is laid out as it was: that decides how products round.
+"""
+
+from collections import deque
+from dataclasses import astuple, fields, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from itergp.errors import InputError
+from itergp.linalg import engines
+from itergp.linalg.basis import Basis, Columns, Factor
+from itergp.linalg.compute import Compute
+from itergp.linalg.gram import Gram
+from itergp.prior.gp import Prior
+from itergp.solver.policies import Schedule
+from itergp.solver.problem import Problem
+from itergp.solver.state import Progress, Stage, State, Status, Step
+from itergp.storage.files import Malformed, Tensors, array_digest
+from itergp.storage.specs import decode, encode, putting
+
+CHECKED_ROWS = 8  # where kernel and mean must give the same numbers again
+AGREEMENT = 1e-9
+
+
+class NotStored:
+    """Stands for what a file did not keep: it may know its shape, and says why it is missing when it is used."""
+
+    __array_ufunc__ = None  # operators of arrays leave it to those below
+
+    def __init__(self, why: str, **known: Any) -> None:
+        self.__dict__.update(known, _why=why)
+
+    def _missing(self, *_: Any, **__: Any) -> Any:
+        raise InputError(self._why)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = __truediv__ = _missing
+    __array__ = __getitem__ = __len__ = __iter__ = __float__ = __index__ = _missing
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # protocols, such as copying, ask for what they may do without
+            raise AttributeError(name)
+        raise InputError(self._why)
+
+    def __repr__(self) -> str:
+        return f"not stored: {self._why}"
+
+
+def not_refinable(what: str, **known: Any) -> Any:
+    return NotStored(
+        f"this model was saved with refinable=False, without {what}: it predicts, but more computation or more data need a "
+        "model that was saved with refinable=True",
+        **known,
+    )
+
+
+def shaped(tensors: Tensors, name: str, *shape: int) -> np.ndarray:
+    """The float64 array of that name, which must have that shape."""
+    array = tensors[name]
+    if array.shape != shape or array.dtype != np.float64:
+        raise Malformed(f"array {name} is {array.dtype} of shape {array.shape}; expected float64 of shape {shape}.")
+    return array
+
+
+# Problems.
+
+
+def problem_value(problem: Problem, tensors: Tensors, refinable: bool) -> dict[str, Any]:
+    """What is to be computed, and how; without the targets where it is not to be refined."""
+    put, gram, prior = putting(tensors), problem.gram, problem.prior
+    tensors["X"], tensors["origin"] = problem.X, gram.origin
+    if refinable:
+        tensors["y"], tensors["b"] = np.asarray(problem.y), problem.b
+    if problem.N.strides != (0,):
+        tensors["N"] = problem.N
+    some = problem.X[:CHECKED_ROWS]
+    tensors["check/kernel"], tensors["check/mean"] = prior.cov(some), prior.mean(some)
+    compute = problem.compute
+    return {
+        "kernel": encode(prior.kernel, put, "kernel"),
+        "mean": encode(prior.mean_function, put, "mean"),
+        "noise": encode(problem.noise, put, "noise"),
+        "targets": list(problem.y.shape[1:]),
+        "compute": {"cache": compute.cache, "threads": compute.threads, "dtype": gram.dtype.name, "engine": gram.engine.name},
+        "passes": gram.passes,
+        "entries": gram.entries,
+        "data": {name: array_digest(tensors[name]) for name in ("X", "y") if name in tensors},
+    }
+
+
+def restored_problem(value: Any, tensors: Tensors, known: dict[str, type]) -> Problem:
+    prior = Prior(decode(value["kernel"], tensors, known), decode(value["mean"], tensors, known))
+    n, d = tensors["X"].shape
+    X, shape = shaped(tensors, "X", n, d), (n, *value["targets"])
+    _check_prior(prior, X, tensors)
+    noise = decode(value["noise"], tensors, known)
+    N = shaped(tensors, "N", n) if "N" in tensors else np.broadcast_to(np.asarray(noise, dtype=np.float64), (n,))
+    columns = shape[1] if len(shape) == 2 else 1
+    compute = _compute(value["compute"])
+    gram = Gram(prior.kernel, X, compute)
+    gram.origin, gram.passes, gram.entries = shaped(tensors, "origin", d), int(value["passes"]), int(value["entries"])
+    if "y" in tensors:
+        y, b = shaped(tensors, "y", *shape), shaped(tensors, "b", n, columns)
+    else:
+        y, b = (not_refinable("the targets", shape=s, ndim=len(s)) for s in (shape, (n, columns)))
+    problem = object.__new__(Problem)
+    problem._set(prior=prior, X=X, y=y, noise=noise, compute=compute, gram=gram, b=b, N=N)
+    return problem
+
+
+def _compute(value: Any) -> Compute:
+    """As it was; with the best engine there is, where that one is not at hand."""
+    try:
+        engines.get(value["engine"])
+        engine = value["engine"]
+    except (ImportError, InputError):
+        engine = "auto"
+    return Compute(value["dtype"], value["cache"], engine, value["threads"])
+
+
+def _check_prior(prior: Prior, X: np.ndarray, tensors: Tensors) -> None:
+    """The classes named in the file must still mean the same numbers."""
+    some = X[:CHECKED_ROWS]
+    for what, now, then in (
+        (prior.kernel, prior.cov(some), tensors["check/kernel"]),
+        (prior.mean_function, prior.mean(some), tensors["check/mean"]),
+    ):
+        if now.shape != then.shape or not np.allclose(now, then, rtol=AGREEMENT, atol=AGREEMENT * np.abs(then).max(initial=0.0)):
+            raise Malformed(f"the class {type(what).__name__} gives other numbers than when the model was saved.")
+
+
+# States.
+
+
+def head_value(state: State, tensors: Tensors) -> dict[str, Any]:
+    """What changes with every step."""
+    tensors["representer_weights"], tensors["residual"] = state.representer_weights, state.residual
+    if not isinstance(state.training_variance, NotStored):
+        tensors["training_variance"] = state.training_variance
+    stage = state.stage
+    return {
+        "blocks": list(state.blocks),
+        "rank": state.rank,
+        "trace_GA": _numbers([state.trace_GA])[0],
+        "seed": int(state.seed),
+        "counter": None if isinstance(state.counter, NotStored) else state.counter,
+        "idle": state.idle,
+        "progress": _numbers(astuple(state.progress)),
+        "trace": [_numbers(astuple(step)) for step in state.trace],
+        "status": None if state.status is None else state.status.name,
+        "entered": state.policy is not None,
+        "stage": stage and {"proposed": stage.proposed, "index": stage.index, "begun": _numbers(astuple(stage.begun))},
+        "row_noise": state.factor_A is not None,
+    }
+
+
+def _numbers(values: Any) -> list[Any]:
+    return [encode(value, _no_arrays, "a number") for value in values]
+
+
+def _no_arrays(array: np.ndarray, _: str) -> Any:
+    raise InputError(f"a number was expected, not an array of shape {array.shape}.")
+
+
+def columns(state: State, start: int, stop: int) -> Tensors:
+    """The columns from start to stop: actions, products, rows of the factors, and what the data say about them."""
+    tensors = {"L": state.factor.L(stop)[start:], "z": state.z[start:stop], "tau": state.tau[start:stop]}
+    if not isinstance(state.basis.KQ, NotStored):
+        tensors["KQ"] = state.basis.KQ.between(start, stop).T
+    if state.factor_A is not None:
+        tensors["A"] = state.factor_A.L(stop)[start:]
+    first = 0
+    for part in state.basis.parts:
+        size = _width(part)
+        a, b = max(start - first, 0), min(stop - first, size)
+        if b > a:
+            tensors |= _actions(part, a, b, f"Q/{first + a}")
+        first += size
+    return tensors
+
+
+def _width(part: Columns | sp.csc_array) -> int:
+    return part.size if isinstance(part, Columns) else part.shape[1]
+
+
+def _actions(part: Columns | sp.csc_array, a: int, b: int, name: str) -> Tensors:
+    if isinstance(part, Columns):
+        return {name: part.between(a, b).T}
+    some = part[:, a:b]
+    return {f"{name}/data": some.data, f"{name}/indices": some.indices, f"{name}/indptr": some.indptr}
+
+
+def for_prediction(state: State) -> State:
+    """The state without what only more computation needs, and without K Q where neither local actions nor certificates read it.
+
+    Columns that wait stay: they are few, and products with all columns round otherwise than products with some.
+    """
+    basis = state.basis
+    if state.rank == state.problem.n:
+        basis = _without_products(basis)
+    return replace(
+        state,
+        basis=basis,
+        factor_A=None,
+        training_variance=not_refinable("the training variance"),
+        counter=not_refinable("where its randomness stood"),
+        policy=None,
+        stage=None,
+    )
+
+
+def _without_products(basis: Basis) -> Basis:
+    nothing_new = "K Q, as neither local actions nor certificates say anything new about an exact posterior"
+    return replace(basis, KQ=not_refinable(nothing_new, size=basis.size))
+
+
+def restored_state(problem: Problem, value: Any, head: Tensors, segments: list[Tensors], policy: Any, memory: Any) -> State:
+    """The state that was taken apart; `policy` is the one that acts, None where none did."""
+    n, t, blocks = problem.n, problem.b.shape[1], tuple(int(block) for block in value["blocks"])
+    rank = int(value["rank"])
+    if blocks[0] != 0 or any(a >= b for a, b in pairwise(blocks)) or not 0 <= rank <= min(blocks[-1], n):
+        raise Malformed(f"blocks {blocks} and rank {rank} do not belong together.")
+    row_noise = bool(value["row_noise"])
+    basis, factor, factor_A, z, tau = _append_all(n, t, blocks, segments, row_noise)
+    has_variance, counter = "training_variance" in head, value["counter"]
+    stage = value["stage"] and _restored_stage(value["stage"], policy, memory)
+    return State(
+        problem=problem,
+        basis=basis,
+        factor=factor,
+        factor_A=factor_A,
+        z=z,
+        tau=tau,
+        blocks=blocks,
+        rank=rank,
+        representer_weights=shaped(head, "representer_weights", n, t),
+        residual=shaped(head, "residual", n, t),
+        training_variance=shaped(head, "training_variance", n) if has_variance else not_refinable("the training variance"),
+        trace_GA=decode(value["trace_GA"], {}, {}),
+        seed=int(value["seed"]),
+        counter=not_refinable("where its randomness stood") if counter is None else int(counter),
+        policy=policy,
+        stage=stage,
+        idle=int(value["idle"]),
+        progress=_record(Progress, value["progress"]),
+        trace=tuple(_record(Step, step) for step in value["trace"]),
+        status=None if value["status"] is None else Status[value["status"]],
+    )
+
+
+def _append_all(
+    n: int, t: int, blocks: tuple[int, ...], segments: list[Tensors], row_noise: bool
+) -> tuple[Basis, Factor, Factor | None, np.ndarray, np.ndarray]:
+    basis, factor, factor_A = Basis.empty(n), Factor.empty(), Factor.empty() if row_noise else None
+    zs, taus, bounds = [np.zeros((0, t))], [np.zeros(0)], deque(pairwise(blocks))
+    for tensors in segments:
+        start, width = basis.size, tensors["tau"].shape[0]
+        stop = start + width
+        zs.append(shaped(tensors, "z", width, t))
+        taus.append(shaped(tensors, "tau", width))
+        L = shaped(tensors, "L", width, stop)
+        A = shaped(tensors, "A", width, stop) if row_noise else L
+        KQ = shaped(tensors, "KQ", width, n).T if "KQ" in tensors else np.broadcast_to(np.nan, (n, width))
+        Q = _restored_actions(tensors, n)
+        while bounds and bounds[0][1] <= stop:
+            a, b = bounds.popleft()
+            rows = slice(a - start, b - start)
+            basis = basis.append(_between(Q, a, b), KQ[:, rows])
+            factor = factor.append(L[rows, :a].T, L[rows, a:b])
+            factor_A = factor_A and factor_A.append(A[rows, :a].T, A[rows, a:b])
+        if basis.size != stop:
+            raise Malformed(f"a segment ends after {stop} columns, within a block.")
+    if bounds:
+        raise Malformed(f"there are {basis.size} columns; expected {blocks[-1]}.")
+    if any("KQ" not in tensors for tensors in segments):
+        basis = _without_products(basis)
+    return basis, factor, factor_A, np.concatenate(zs), np.concatenate(taus)
+
+
+def _restored_actions(tensors: Tensors, n: int) -> list[tuple[int, np.ndarray | sp.csc_array]]:
+    """The parts of Q in a segment, each with the number of its first column."""
+    parts = []
+    for first in sorted({int(name.split("/")[1]) for name in tensors if name.startswith("Q/")}):
+        if f"Q/{first}" in tensors:
+            Q: Any = shaped(tensors, f"Q/{first}", len(tensors[f"Q/{first}"]), n).T
+        else:
+            data, indices, indptr = (tensors[f"Q/{first}/{what}"] for what in ("data", "indices", "indptr"))
+            Q = sp.csc_array((data, indices, indptr), shape=(n, indptr.size - 1))
+            Q.check_format(full_check=True)
+        parts.append((first, Q))
+    return parts
+
+
+def _between(parts: list[tuple[int, np.ndarray | sp.csc_array]], a: int, b: int) -> np.ndarray | sp.csc_array:
+    """Columns a to b of Q, which one part holds: blocks never lie across two."""
+    for first, Q in parts:
+        if first <= a and b <= first + Q.shape[1]:
+            return Q[:, a - first : b - first]
+    raise Malformed(f"the actions {a} to {b} are not all there.")
+
+
+def _restored_stage(value: Any, policy: Any, memory: Any) -> Stage | None:
+    if policy is None:
+        return None
+    index = int(value["index"])
+    acting = policy.entries[index][0] if isinstance(policy, Schedule) else policy
+    return Stage(acting, memory, int(value["proposed"]), index, _record(Progress, value["begun"]))
+
+
+def _record(cls: type, values: Any) -> Any:
+    names = [part.name for part in fields(cls)]
+    return cls(**dict(zip(names, (decode(value, {}, {}) for value in values), strict=True)))
