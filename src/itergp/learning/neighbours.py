@@ -1,69 +1,53 @@
-"""The nearest-neighbour likelihood: each observation given its nearest others, by the rows of a random order or by all.
+"""The nearest-neighbour likelihood: each observation given its nearest earlier ones in a random order (Vecchia).
 
-With the rows in a random order and each given its nearest *earlier* ones (Vecchia), the product of the conditionals is a
-density of all data, and a random batch of them is an unbiased estimate of its logarithm. Given its nearest *others*, each
-conditional is what a local prediction of that row would be.
+The product of these conditionals is a density of all data, and those of a random batch estimate its logarithm without
+bias. With as many neighbours as rows it is the log marginal likelihood itself, by the chain rule.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from itergp.learning.parameters import Evaluation
+from itergp.learning.rows import Rows, sound
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.neighbours import coordinates, likelihood, nearest
 from itergp.prior.kernels import Kernel
 
 
-def within_groups(noise: float, counts: np.ndarray, scatter: float, targets: int) -> tuple[float, float]:
-    """-log density of the observations around their group's mean, given it; and its slope in the noise."""
-    lost = targets * float((counts - 1.0).sum())
-    value = 0.5 * (lost * np.log(2.0 * np.pi * noise) + targets * float(np.log(counts).sum()) + scatter / noise)
-    return value, 0.5 * (lost - scatter / noise) / noise
-
-
 @dataclass(frozen=True, eq=False)
 class NeighbourLikelihood:
-    """An objective for fixed neighbours: `at(kernel)` finds them anew in that kernel's metric."""
+    """An objective with its neighbours held fixed: those near in the metric of the kernel that it was made `at`."""
 
-    X: np.ndarray  # in the random order, if neighbours are earlier ones
-    y: np.ndarray
-    counts: np.ndarray
-    scatter: float
-    among: str
-    rows: np.ndarray
-    J: np.ndarray
+    rows: Rows  # in their random order
+    batch: np.ndarray
+    J: np.ndarray  # neighbours of the batch, -1 for none
     threads: int | None = None
     tick: Tick = no_tick
 
     @staticmethod
     def at(
-        kernel: Kernel, X: np.ndarray, y: np.ndarray, counts: np.ndarray, scatter: float, neighbours: int, batch: int,
-        among: str = "earlier", seed: Any = 0, threads: int | None = None, tick: Tick = no_tick,
+        kernel: Kernel, rows: Rows, neighbours: int = 30, batch: int | None = None, seed: int = 0, threads: int | None = None,
+        tick: Tick = no_tick,
     ) -> "NeighbourLikelihood":  # fmt: skip
-        """The likelihood of `batch` rows at random, given neighbours that are near in the metric of `kernel`."""
+        """Of `batch` rows at random (None: all), with the rows in the random order of `seed`."""
         rng = np.random.default_rng(seed)
-        order = rng.permutation(len(X))
-        X, y, counts = X[order], y[order], counts[order]
-        rows = np.sort(rng.choice(len(X), min(batch, len(X)), replace=False))
-        F = coordinates(kernel, X)
-        if among == "earlier" or rows.size == len(X):
-            J = nearest(F, F, min(neighbours, len(X)), among, threads, tick)[rows]
-        else:
-            J = nearest(F[rows], F, min(neighbours + 1, len(X)), "all", threads, tick)
-            J = np.where(rows[:, None] == J, -1, J)  # not itself
-        return NeighbourLikelihood(X, y, counts, scatter, among, rows, J, threads, tick)
+        order = rng.permutation(rows.n)
+        rows = Rows(rows.X[order], rows.y[order], rows.counts[order], rows.scatter)
+        size = rows.n if batch is None else min(batch, rows.n)
+        chosen = np.arange(rows.n) if size == rows.n else np.sort(rng.choice(rows.n, size, replace=False))
+        F, m = coordinates(kernel, rows.X), max(1, min(neighbours, rows.n - 1))
+        return NeighbourLikelihood(rows, chosen, nearest(F, F, m, "earlier", threads, tick, chosen), threads, tick)
 
     def __call__(self, kernel: Kernel, noise: float) -> Evaluation:
-        share = 1.0 / self.counts
+        return sound(kernel, lambda: self._evaluate(kernel, noise))
+
+    def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
+        rows, share = self.rows, 1.0 / self.rows.counts
         values, slopes, slope = likelihood(
-            kernel, self.X, self.y, noise * share, share, self.rows, self.J, self.threads, self.tick
+            kernel, rows.X, rows.y, noise * share, share, self.batch, self.J, self.threads, self.tick
         )
-        per_row, total = len(self.X) / self.rows.size, float(self.counts.sum())
-        within, within_slope = within_groups(noise, self.counts, self.scatter, self.y.shape[1])
-        return Evaluation(
-            (per_row * float(values.sum()) + within) / total,
-            {path: per_row * np.asarray(part) / total for path, part in slopes.items()},
-            (per_row * slope + within_slope) / total,
+        scale = rows.n / self.batch.size
+        return rows.evaluation(
+            noise, scale * float(values.sum()), {p: scale * np.asarray(s) for p, s in slopes.items()}, scale * slope
         )

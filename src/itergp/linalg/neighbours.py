@@ -27,18 +27,21 @@ def coordinates(kernel: Kernel, X: np.ndarray) -> np.ndarray:
 
 
 def nearest(
-    F0: np.ndarray, F1: np.ndarray, count: int, among: str = "all", threads: int | None = None, tick: Tick = no_tick
-) -> np.ndarray:
+    F0: np.ndarray, F1: np.ndarray, count: int, among: str = "all", threads: int | None = None, tick: Tick = no_tick,
+    chosen: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
     """The `count` rows of F1 nearest to each row of F0, nearest first, and -1 where there are not so many.
 
-    `among` is "all" rows; or, where F0 is F1, the "others", or those "earlier" in the order of the rows.
+    `among` is "all" rows; or, where F0 is F1, the "others", or those "earlier" in the order of the rows. `chosen` asks
+    for some rows of F0 only, in ascending order.
     """
+    places = np.arange(len(F0)) if chosen is None else chosen
     try:
         from itergp.linalg._native import default_threads
         from itergp.linalg._native.neighbours import nearest as native
     except ImportError:
-        return _nearest_by_tree(F0, F1, count, among)
-    return native(F0, F1, count, among, threads or default_threads(), tick)
+        return _nearest_by_tree(F0, F1, count, among)[places]
+    return native(F0[places], F1, count, among, places, threads or default_threads(), tick)
 
 
 def _nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> np.ndarray:

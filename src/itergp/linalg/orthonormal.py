@@ -14,8 +14,10 @@ def orthonormalise(S: np.ndarray, basis: Basis, tolerance: float) -> tuple[np.nd
     """
     C = basis.inner(S)
     rest = S - basis.combine(C)
-    kept = _independent(np.asarray(np.linalg.qr(rest, mode="r")), tolerance)
-    Q, R = _qr(rest[:, kept])
+    Q, R = _qr(rest)
+    kept = _independent(R, tolerance)
+    if kept.size < S.shape[1]:
+        Q, R = _qr(rest[:, kept])
     again = basis.inner(Q)
     rest = Q - basis.combine(again)
     Q, R_again = _qr(rest)

@@ -6,16 +6,19 @@ namespace {
 
 using namespace itergp;
 
-void search(Cube<const float> left, Cube<const float> right, std::ptrdiff_t left_rows, std::ptrdiff_t right_rows, int among,
+void search(Cube<const float> left, Cube<const float> right, Vector<const std::int32_t> places, std::ptrdiff_t right_rows, int among,
             Matrix<std::int32_t> found, std::ptrdiff_t first, std::ptrdiff_t last, int threads) {
+    const auto left_rows = std::ptrdiff_t(places.shape(0));
     expect(left.shape(1) == right.shape(1), "left and right differ in their number of features");
+    for (std::ptrdiff_t i = 1; i < left_rows; ++i) expect(places(i - 1) < places(i), "places are not in ascending order");
+    expect(left_rows == 0 || (places(0) >= 0 && (among == 0 || places(left_rows - 1) < right_rows)), "places out of range");
     expect(left.shape(2) == BLOCK && right.shape(2) == BLOCK, "features are not in whole blocks");
     expect(0 < left_rows && left_rows <= std::ptrdiff_t(left.shape(0)) * BLOCK, "left has fewer points than left_rows");
     expect(0 < right_rows && right_rows <= std::ptrdiff_t(right.shape(0)) * BLOCK, "right has fewer points than right_rows");
     expect(std::ptrdiff_t(found.shape(0)) == left_rows && found.shape(1) > 0, "found does not have one row per point");
     expect(among >= 0 && among <= 2 && threads > 0, "among must be 0, 1 or 2");
     expect(0 <= first && first <= last && 4 * (last - 1) < left_rows, "panels out of range");
-    const Search task{left.data(), right.data(), int(left.shape(1)), left_rows, right_rows, int(found.shape(1)), among, found.data()};
+    const Search task{left.data(), right.data(), int(left.shape(1)), places.data(), left_rows, right_rows, int(found.shape(1)), among, found.data()};
     nb::gil_scoped_release unlocked;
     in_threads(first, last, threads, [&](int, Range range) { ITERGP_DISPATCH(search)(task, range); });
 }
@@ -53,7 +56,7 @@ void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, co
 
 void bind_neighbours(nb::module_& m) {
     m.attr("CHUNK") = CHUNK;
-    m.def("search", &search, nb::arg("left").noconvert(), nb::arg("right").noconvert(), nb::arg("left_rows"), nb::arg("right_rows"),
+    m.def("search", &search, nb::arg("left").noconvert(), nb::arg("right").noconvert(), nb::arg("places").noconvert(), nb::arg("right_rows"),
           nb::arg("among"), nb::arg("found").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("threads"));
     m.def("likelihood", &likelihood, nb::arg("sizes"), nb::arg("kinds"), nb::arg("weights"), nb::arg("alphas"), nb::arg("constant"),
           nb::arg("F").noconvert(), nb::arg("y").noconvert(), nb::arg("N").noconvert(), nb::arg("share").noconvert(),

@@ -239,11 +239,11 @@ void search(const Search& task, Range panels) {
     for (std::ptrdiff_t p = panels.first; p < panels.last; p += panels.step) {
         const std::ptrdiff_t i0 = p * ROWS, rows = std::min<std::ptrdiff_t>(ROWS, task.left_rows - i0);
         Nearest nearest[ROWS];
-        const std::ptrdiff_t end = task.among == 2 ? std::min(task.right_rows, i0 + ROWS - 1) : task.right_rows;
+        const std::ptrdiff_t end = task.among == 2 ? task.places[i0 + rows - 1] : task.right_rows;
         for (std::ptrdiff_t j = 0; j < end; j += BLOCK) {
             distances(task.left, task.right, task.features, i0, j, S);
             for (int r = 0; r < rows; ++r) {
-                const std::ptrdiff_t i = i0 + r, stop = task.among == 2 ? i : task.right_rows;
+                const std::ptrdiff_t i = task.places[i0 + r], stop = task.among == 2 ? i : task.right_rows;
                 scan(S + r * BLOCK, j, stop, task.among == 1 ? i : -1, nearest[r], std::size_t(task.count));
             }
         }

@@ -9,13 +9,14 @@ namespace itergp {
 
 constexpr int CHUNK = 64;  // points whose sums are added up before they join the others
 
-// Rows 0 <= i < left_rows of `left` look for their `count` nearest among 0 <= j < right_rows of `right`.
+// Rows of `left`, which are the rows `places` of `right`, in ascending order, look for their `count` nearest in `right`.
 struct Search {
     const float *left, *right;  // features in blocks, as in tiles.h
     int features;
+    const std::int32_t* places;
     std::ptrdiff_t left_rows, right_rows;
     int count;
-    int among;               // 0: all rows; 1: all but the row itself; 2: earlier rows, j < i
+    int among;               // 0: all rows; 1: all but the row itself; 2: earlier rows
     std::int32_t* found;     // left_rows x count, nearest first, -1 where there are not so many
 };
 

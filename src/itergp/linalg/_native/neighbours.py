@@ -15,15 +15,19 @@ AMONG = {"all": 0, "others": 1, "earlier": 2}
 WORK_PER_CALL = 5e8  # distances, or operations on small matrices, between two ticks
 
 
-def nearest(F0: np.ndarray, F1: np.ndarray, count: int, among: str, threads: int, tick: Tick) -> np.ndarray:
-    """The `count` rows of F1 nearest to each row of F0, nearest first; -1 where there are not so many."""
+def nearest(F0: np.ndarray, F1: np.ndarray, count: int, among: str, places: np.ndarray, threads: int, tick: Tick) -> np.ndarray:
+    """The `count` rows of F1 nearest to each row of F0, nearest first; -1 where there are not so many.
+
+    `places` are the rows of F1 that those of F0 are, in ascending order, for "others" and "earlier".
+    """
     found = np.empty((len(F0), count), dtype=np.int32)
     centre = F1.mean(axis=0)
     left, right = (_blocks(F - centre, np.dtype("float32")) for F in (F0, F1))
+    places = np.ascontiguousarray(places, dtype=np.int32)
     panels, step = -(-len(F0) // ROWS), max(threads, int(WORK_PER_CALL / (ROWS * right.shape[0] * BLOCK)))
     for first in range(0, panels, step):
         tick()
-        _tiles.search(left, right, len(F0), len(F1), AMONG[among], found, first, min(first + step, panels), threads)
+        _tiles.search(left, right, places, len(F1), AMONG[among], found, first, min(first + step, panels), threads)
     return found
 
 

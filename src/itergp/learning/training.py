@@ -1,0 +1,201 @@
+"""Hyper-parameters from data: objectives in stages, each minimised by L-BFGS-B, within a time limit that is kept.
+
+The best point seen is returned whatever ends a stage: convergence, the clock, Ctrl-C. Without a limit in seconds the work is
+counted, so that the same data give the same bits.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+
+from itergp.learning.neighbours import NeighbourLikelihood
+from itergp.learning.parameters import Objective, Space
+from itergp.learning.rows import Rows
+from itergp.linalg.compute import Compute
+from itergp.linalg.engines import Tick
+from itergp.prior.kernels import Kernel
+from itergp.validate import choice, noise_variance
+
+METHODS = ("auto", "neighbours", "exact", "subset", "iterative", "sgpr", "elbo", "none")
+EXACT_ROWS = 1000  # up to here the exact likelihood is as fast as any other
+SMALL_BATCH, NEIGHBOURS = 3000, 30
+SETTLED = 1e-3  # nats per observation that finding the neighbours anew must still bring
+
+
+@dataclass(frozen=True)
+class Record:
+    """One step of an optimiser."""
+
+    stage: str
+    iteration: int
+    objective: float  # nats per observation
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """Where learning ended."""
+
+    kernel: Kernel
+    noise: float
+    objective: float
+    trace: tuple[Record, ...] = ()
+    stages: tuple[str, ...] = ()
+    at_bounds: tuple[str, ...] = ()
+    interrupted: bool = False
+
+
+class OutOfTime(Exception):  # noqa: N818 (no error)
+    """The clock ran out inside an evaluation."""
+
+
+class Enough(Exception):  # noqa: N818 (no error)
+    """The callback asked to stop."""
+
+
+@dataclass(eq=False)
+class Run:
+    """What the stages of one call share: the best point so far, the clock, the trace."""
+
+    space: Space
+    theta: np.ndarray
+    seconds: float | None
+    callback: Callable[[Record], Any] | None
+    began: float = field(default_factory=time.monotonic)
+    objective: float = np.inf
+    trace: list[Record] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
+    per_evaluation: float = 0.0  # seconds, of the last stage
+
+    @property
+    def left(self) -> float:
+        return np.inf if self.seconds is None else self.seconds - (time.monotonic() - self.began)
+
+    def tick(self) -> None:
+        if self.left <= 0:
+            raise OutOfTime
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.space.values(self.theta)[0]
+
+    def minimise(self, name: str, objective: Objective, iterations: int) -> None:
+        """L-BFGS-B from the best point so far. What it finds is kept even where it is cut short."""
+        self.stages.append(name)
+        self.objective, evaluations, began = np.inf, 0, time.monotonic()
+        best = self.theta
+
+        def total(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            nonlocal best, evaluations
+            self.tick()
+            found, (penalty, pull) = objective(*self.space.values(theta)), self.space.prior(theta)
+            evaluations += 1
+            value = found.value + penalty
+            if value < self.objective:
+                self.objective, best = value, theta.copy()
+            return value, self.space.slope(found, theta) + pull
+
+        def after(_: np.ndarray) -> None:
+            record = Record(name, len(self.trace), self.objective, time.monotonic() - self.began)
+            self.trace.append(record)
+            if self.callback is not None and self.callback(record):
+                raise Enough
+
+        try:
+            options = {"maxiter": iterations, "maxcor": 20}
+            minimize(total, best, jac=True, method="L-BFGS-B", bounds=self.space.bounds, callback=after, options=options)
+        finally:
+            self.theta = best
+            self.per_evaluation = (time.monotonic() - began) / max(1, evaluations)
+
+
+def learn(
+    X: ArrayLike,
+    y: ArrayLike,
+    kernel: Kernel,
+    noise: float,
+    *,
+    counts: ArrayLike | None = None,
+    scatter: float = 0.0,
+    learn_noise: bool = True,
+    method: str = "auto",
+    seconds: float | None = None,
+    seed: int = 0,
+    callback: Callable[[Record], Any] | None = None,
+    compute: Compute = Compute(),  # noqa: B008 (frozen)
+) -> Learned:
+    """The kernel's parameters and the noise that explain y, from the values given.
+
+    y is centred by the prior mean already; row i stands for counts[i] observations with the same input, of which it is the
+    mean, and `scatter` is the sum of squares around these means. `seconds` limits the time; the result is valid whenever
+    it ends.
+    """
+    rows = Rows.of(X, y, counts, scatter)
+    noise_variance("noise", noise, 1)
+    choice("method", method, METHODS)
+    kernel.check_features(rows.X.shape[1])
+    space = Space.of(kernel, noise, rows.X, rows.y, learn_noise)
+    run = Run(space, space.vector(kernel, noise), seconds, callback)
+    interrupted = False
+    try:
+        for name, objective, iterations in _stages(method, rows, run, seed, compute):
+            run.minimise(name, objective, iterations)
+    except (OutOfTime, Enough):
+        pass
+    except KeyboardInterrupt:
+        interrupted = True
+    kernel, noise = space.values(run.theta) if method != "none" else (kernel, noise)
+    return Learned(kernel, noise, run.objective, tuple(run.trace), tuple(run.stages), space.at_bounds(run.theta), interrupted)
+
+
+Stage = tuple[str, Objective, int]  # a name, what is minimised, and for how many iterations
+
+
+def _stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    """The stages of a method, each made when the one before it has ended: so it starts from where that led."""
+    if method == "auto":
+        method = "exact" if rows.n <= EXACT_ROWS else "neighbours"
+    makers = {"exact": _exact, "subset": _subset, "neighbours": _neighbours}
+    yield from makers[method](rows, run, seed, compute) if method in makers else ()
+
+
+def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    from itergp.learning.exact import exact
+
+    yield "exact", exact(rows.X, rows.y, counts=rows.counts, scatter=rows.scatter, compute=compute), 200
+
+
+def _subset(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    from itergp.learning.exact import subset
+
+    yield "subset", subset(rows.X, rows.y, 2000, counts=rows.counts, scatter=rows.scatter, seed=seed, compute=compute), 50
+
+
+def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    """A small batch while the metric is still far off, then all rows, with the neighbours found anew between rounds."""
+
+    def at(batch: int | None, m: int) -> Objective:
+        return NeighbourLikelihood.at(run.kernel, rows, m, batch, seed, compute.threads, run.tick)
+
+    batch = None
+    if rows.n > SMALL_BATCH:
+        yield "neighbours, a small batch", at(SMALL_BATCH // 2, NEIGHBOURS // 2), 15
+        yield "neighbours, a batch", at(SMALL_BATCH, NEIGHBOURS), 15
+        batch = _affordable(rows.n, run)
+    before = np.inf
+    for _ in range(6):
+        yield "neighbours, all rows" if batch is None else "neighbours, a large batch", at(batch, NEIGHBOURS), 15
+        if before - run.objective < SETTLED:
+            return
+        before = run.objective
+
+
+def _affordable(n: int, run: Run) -> int | None:
+    """All rows, or as many as the time that is left allows to evaluate some thirty times, after a batch of SMALL_BATCH."""
+    batch = SMALL_BATCH * run.left / (30.0 * max(run.per_evaluation, 1e-6))
+    return None if batch >= n else max(SMALL_BATCH, int(batch))
