@@ -17,7 +17,6 @@ from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Objective, Space
 from itergp.learning.rows import Rows
 from itergp.linalg.compute import Compute
-from itergp.linalg.engines import Tick
 from itergp.prior.kernels import Kernel
 from itergp.validate import choice, noise_variance
 

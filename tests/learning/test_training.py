@@ -1,0 +1,150 @@
+"""Learning: ends near what made the data, keeps its time, returns the best point whatever ends it, and repeats exactly."""
+
+import time
+
+import numpy as np
+import pytest
+
+from itergp import RBF, InputError, Matern32
+from itergp.learning import learn
+from itergp.learning.exact import exact
+from itergp.learning.parameters import NOISE_RANGE, Space
+from itergp.prior.kernels import parameters
+
+
+def drawn(n=400, d=2, lengthscale=(0.3, 3.0), noise=0.05, seed=0):
+    """Data from a Gaussian process whose second input hardly matters."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d))
+    K = Matern32(np.array(lengthscale))(X, X)
+    return X, np.linalg.cholesky(K + noise * np.eye(n)) @ rng.standard_normal(n)
+
+
+START = 1.0 * Matern32([1.4, 1.4])
+
+
+@pytest.mark.parametrize("method", ["exact", "neighbours"])
+def test_it_ends_within_a_factor_of_two_of_what_made_the_data(method):
+    X, y = drawn()
+    learned = learn(X, y, START, 0.5, method=method)
+    lengthscale = learned.kernel.kernel.lengthscale
+    assert 0.15 < lengthscale[0] < 0.6  # a factor of two
+    assert lengthscale[1] > 4 * lengthscale[0]
+    assert 0.025 < learned.noise < 0.1
+
+
+def test_neighbours_end_where_the_exact_likelihood_is_almost_as_high_as_it_gets():
+    X, y = drawn()
+    objective = exact(X, y)
+    best, near = learn(X, y, START, 0.5, method="exact"), learn(X, y, START, 0.5, method="neighbours")
+    start = objective(START, 0.5).value
+    lost = objective(near.kernel, near.noise).value - objective(best.kernel, best.noise).value
+    assert -1e-6 < lost < 0.05 * (start - objective(best.kernel, best.noise).value)
+
+
+def test_small_data_take_the_exact_likelihood_and_large_ones_their_neighbours():
+    X, y = drawn(200)
+    assert learn(X, y, START, 0.5).stages == ("exact",)
+    X, y = np.random.default_rng(0).standard_normal((4000, 2)), np.random.default_rng(1).standard_normal(4000)
+    assert all("neighbours" in stage for stage in learn(X, y, START, 0.5, seconds=3.0).stages)
+
+
+def test_the_same_data_give_the_same_bits():
+    X, y = drawn()
+    first, second = (learn(X, y, START, 0.5, method="neighbours", seed=3) for _ in range(2))
+    assert first.noise == second.noise
+    assert np.array_equal(first.kernel.kernel.lengthscale, second.kernel.kernel.lengthscale)
+
+
+def test_the_objective_falls_within_a_stage_and_the_trace_says_so():
+    X, y = drawn()
+    trace = learn(X, y, START, 0.5, method="exact").trace
+    assert len(trace) > 3
+    assert (np.diff([record.objective for record in trace]) <= 0).all()
+    assert (np.diff([record.seconds for record in trace]) >= 0).all()
+
+
+def test_a_time_limit_is_kept_and_what_was_found_is_returned():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 6))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(20_000)
+    start = 1.0 * Matern32(np.full(6, 2.5))
+    learn(X[:4000], y[:4000], start, 0.5, seconds=0.5)  # what is loaded only once
+    began = time.monotonic()
+    learned = learn(X, y, start, 0.5, seconds=2.0)
+    assert time.monotonic() - began < 4.0  # a busy machine
+    assert np.isfinite(learned.noise)
+
+
+def test_no_time_at_all_gives_back_the_start():
+    X, y = drawn(100)
+    learned = learn(X, y, START, 0.5, seconds=1e-9)
+    assert np.isclose(learned.noise, 0.5)
+    assert np.allclose(learned.kernel.kernel.lengthscale, 1.4)
+
+
+def test_control_c_returns_the_best_so_far():
+    X, y = drawn()
+
+    def callback(record):
+        if record.iteration == 4:
+            raise KeyboardInterrupt
+
+    learned = learn(X, y, START, 0.5, method="exact", callback=callback)
+    assert learned.interrupted
+    assert learned.objective <= learned.trace[-1].objective < learned.trace[0].objective
+
+
+def test_a_callback_may_end_it():
+    X, y = drawn()
+    learned = learn(X, y, START, 0.5, method="exact", callback=lambda record: record.iteration >= 2)
+    assert len(learned.trace) == 3
+    assert not learned.interrupted
+
+
+def test_noise_that_is_given_stays():
+    X, y = drawn(200)
+    assert learn(X, y, START, 0.123, learn_noise=False).noise == 0.123
+
+
+def test_targets_without_noise_reach_the_floor_and_the_result_says_so():
+    X = np.random.default_rng(0).uniform(-1, 1, (300, 1))
+    learned = learn(X, np.sin(3 * X[:, 0]), 1.0 * RBF([1.0]), 0.1)
+    variance = np.mean(np.sin(3 * X[:, 0]) ** 2)
+    assert learned.noise < 3 * NOISE_RANGE[0] * variance
+    assert any("noise" in name for name in learned.at_bounds) == (learned.noise <= 1.001 * NOISE_RANGE[0] * variance)
+
+
+@pytest.mark.parametrize(
+    "y", [np.zeros(50), np.full(50, 3.0), 1e-12 * np.arange(50.0), 1e12 * np.arange(50.0)], ids=["zero", "equal", "tiny", "huge"]
+)
+def test_odd_targets_leave_finite_parameters(y):
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    learned = learn(X, y, START, 0.1)
+    assert np.isfinite(learned.noise)
+    assert all(np.isfinite(value).all() for value in parameters(learned.kernel).values())
+
+
+def test_parameters_and_vectors_of_logarithms_are_two_views_of_the_same():
+    X, y = drawn(50)
+    space = Space.of(START, 0.3, X, y[:, None])
+    kernel, noise = space.values(space.vector(START, 0.3))
+    assert np.isclose(noise, 0.3)
+    assert all(np.allclose(parameters(kernel)[path], value) for path, value in parameters(START).items())
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"method": "magic"}, "method"),
+        ({"noise": -1.0}, "noise"),
+        ({"X": [[np.nan]]}, "X"),
+        ({"y": [1.0]}, "y"),
+        ({"counts": [0] * 50}, "counts"),
+    ],
+)
+def test_bad_input_is_named(change, named):
+    X, y = drawn(50)
+    arguments = {"X": X, "y": y, "kernel": START, "noise": 0.1} | change
+    with pytest.raises(InputError, match=named):
+        learn(**arguments)
