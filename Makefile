@@ -32,6 +32,7 @@ $(VENV)/.bench: $(VENV)/.installed
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/products.py
+	$(BIN)/python benchmarks/gradients.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/rounding.py
 	$(BIN)/python benchmarks/fit.py
@@ -44,7 +45,7 @@ import sys
 sys.meta_path = [finder for finder in sys.meta_path if "ScikitBuild" not in type(finder).__name__]
 import itergp.linalg._native as native, pytest
 assert "sanitize-src" in native._tiles.__file__
-sys.exit(pytest.main(["-q", "tests/linalg/test_native.py"]))
+sys.exit(pytest.main(["-q", "tests/linalg/test_native.py", "tests/linalg/test_native_gradients.py"]))
 endef
 export SANITIZED_TESTS
 

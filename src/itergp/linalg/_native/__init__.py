@@ -159,7 +159,9 @@ class NativeEngine(Engine):
         return sums.sum(axis=0) if len(sums) > 1 else sums[0]
 
     def gradient(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple[Kernel, np.ndarray]:
-        return get("jax").gradient(kernel, X0, X1, A, B)
+        from itergp.linalg._native.gradients import gradient
+
+        return gradient(kernel, X0, X1, A, B, self._threads()) or get("jax").gradient(kernel, X0, X1, A, B)
 
     def _threads(self) -> int:
         return self.threads or default_threads()

@@ -151,4 +151,5 @@ NB_MODULE(_tiles, m) {
     bind<float>(m, "32");
     bind<double>(m, "64");
     bind_neighbours(m);
+    bind_gradients(m);
 }

@@ -45,3 +45,4 @@ void in_threads(std::ptrdiff_t first, std::ptrdiff_t last, int threads, Work wor
 }
 
 void bind_neighbours(nb::module_& m);
+void bind_gradients(nb::module_& m);
