@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from itergp.prior.kernels import Kernel
 from itergp.prior.means import Mean
 from itergp.progress import Watch, holding_interrupts
 from itergp.schedules import default_stop
-from itergp.solver.loop import extend, solve
+from itergp.solver.loop import accept, extend, solve
 from itergp.solver.policies import UnitVector
 from itergp.solver.problem import Problem, centred, check_kernel_values
 from itergp.solver.reweight import reweighted
@@ -203,6 +203,8 @@ def update(
         state = reweighted(state, before, new.y[:n])
     if len(new.X) > n:
         state = extend(state, new.X[n:], new.y[n:], after)
+    state = accept(state)  # what waits of a block that a budget cut is paid already
+    state = replace(state, progress=replace(state.progress, actions=state.rank))
     rows = np.concatenate([changed, np.arange(n, len(new.X))])
     rows = rows[~state.basis.spanned_rows()[rows]]
     if not rows.size:
@@ -210,7 +212,8 @@ def update(
     stop: StoppingCriterion = MaxActions(min(rows.size, NEW_ROWS))
     if clock.budget != Budget():
         stop = stopping(clock, state.problem.n) | MaxActions(rows.size)
-    if stop.allowance(state.progress, state) < rows.size or clock.deadline is not None:  # perhaps not all: then any of them
+    room = int(min(stop.allowance(state.progress, state), rows.size))
+    if room < rows.size or clock.deadline is not None:  # perhaps not all: then any of them
         rows = np.random.default_rng([state.seed, state.counter]).permutation(rows)
-    policy = UnitVector(order=rows, block_size=min(rows.size, 64))
+    policy = UnitVector(order=rows, block_size=max(1, min(room, 64)))
     return Posterior(state.problem, solve(state.problem, policy, stop, state, callback=report), posterior.policy)

@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from itergp.errors import StorageError
+from itergp.errors import InputError, StorageError
 from itergp.fitting import Hyperparameters, Plan
 from itergp.posterior.combined import Posterior
 from itergp.prior.kernels import parameters, with_parameters
 from itergp.scaling import Scaling
+from itergp.solver.stopping import StoppingCriterion
 from itergp.storage import Checkpoint
-from itergp.storage.files import array_digest
-from itergp.storage.specs import describe
+from itergp.storage.files import Tensors, array_digest
+from itergp.storage.specs import decode, describe, encode, table
 
 SCALING = ("x_mean", "x_scale", "y_mean", "y_scale")
 
@@ -33,14 +34,12 @@ def about(estimator: Any) -> dict[str, Any]:
 
 def constructor_parameters(posterior: Posterior, about: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the estimator that was saved; those that were objects, as the posterior has them."""
-    objects = {
-        "kernel": posterior.problem.prior.kernel,
-        "mean": posterior.problem.prior.mean_function,
-        "policy": posterior.policy,
-        "budget": None,
-        "random_state": None,
+    prior = posterior.problem.prior
+    objects = {"kernel": prior.kernel, "mean": prior.mean_function, "policy": posterior.policy, "random_state": None}
+    return {
+        name: objects.get(name) if value == _OBJECT else decode(value, Tensors(), table())
+        for name, value in about["parameters"].items()
     }
-    return {name: objects.get(name) if value == _OBJECT else value for name, value in about["parameters"].items()}
 
 
 def fitted_attributes(posterior: Posterior, about: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +69,13 @@ def _plain(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, StoppingCriterion):
+        return encode(value, _no_arrays, "budget")
     return str(value) if hasattr(value, "__fspath__") else _OBJECT
+
+
+def _no_arrays(array: np.ndarray) -> Any:
+    raise InputError("budget has an array in it, which the model's file does not keep; set another budget before saving.")
 
 
 def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperparameters | None]:

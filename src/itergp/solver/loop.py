@@ -385,11 +385,14 @@ class _OutOfTime(Exception):  # noqa: N818 (no error)
 def _deadline(seconds: float) -> Tick:
     if not np.isfinite(seconds):
         return no_tick
-    end = time.perf_counter() + seconds
+    end, last = time.perf_counter() + seconds, np.inf
 
     def tick() -> None:
-        if time.perf_counter() > end:
+        nonlocal last
+        now = time.perf_counter()
+        if now + max(0.0, now - last) > end:  # the next part takes as long as the last one
             raise _OutOfTime
+        last = now
 
     return tick
 

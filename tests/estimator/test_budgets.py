@@ -1,0 +1,130 @@
+"""Budgets: as people write them, kept by the clock, and counted so that fits repeat."""
+
+import time
+
+import numpy as np
+import pytest
+
+from helpers import make_data
+from itergp import InputError, IterGPRegressor, MaxActions, MaxPasses, ResidualNorm, Status
+from itergp.budgets import Budget, FromTheStart, Until, actions_in_memory
+from itergp.schedules import default_schedule, reaches_exact
+
+GOOD = {
+    "30s": 30.0,
+    "5m": 300.0,
+    "1h": 3600.0,
+    "1.5 min": 90.0,
+    " 2 Minutes ": 120.0,
+    "0.5 seconds": 0.5,
+    "10sec": 10.0,
+    "3 hours": 10800.0,
+}
+COUNTED = {"200 actions": MaxActions(200), "1 action": MaxActions(1), "0 actions": MaxActions(0), "3 passes": MaxPasses(3)}
+BAD = [
+    "30",
+    "",
+    "s",
+    "-3s",
+    "0s",
+    "3 days",
+    "1e3s",
+    "5 m s",
+    "ten actions",
+    "1.5 actions",
+    "nan s",
+    "infs",
+    30,
+    30.0,
+    True,
+    ["30s"],
+]
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_texts_with_a_unit_of_time(text):
+    assert Budget.parse(text) == Budget(seconds=GOOD[text])
+
+
+@pytest.mark.parametrize("text", COUNTED)
+def test_texts_that_count(text):
+    assert Budget.parse(text) == Budget(stop=COUNTED[text])
+
+
+@pytest.mark.parametrize("value", BAD, ids=repr)
+def test_anything_else_is_refused_with_examples(value):
+    with pytest.raises(InputError, match=r"budget is .*expected a text with a unit such as '30s'"):
+        Budget.parse(value)
+
+
+def test_a_criterion_or_none_stays():
+    criterion = MaxActions(3) | ResidualNorm(1e-3)
+    assert Budget.parse(criterion) == Budget(stop=criterion)
+    assert Budget.parse(None) == Budget()
+
+
+@pytest.mark.parametrize("n", [300, 3000])
+def test_seconds_are_those_of_the_whole_fit(n):
+    data = make_data(n)
+    model = IterGPRegressor(learn=False, noise=0.01, budget="1s", policy="cg")
+    began = time.perf_counter()
+    model.fit(data.X, data.y)
+    assert time.perf_counter() - began < 2.0  # a budget of 10 % or 2 s, on a busy machine
+    assert model.status_ in (Status.BUDGET, Status.ACTIONS_EXHAUSTED, Status.PRECISION_LIMIT, Status.EXACT)
+    assert model.score(data.X, data.y) > 0.9
+    rank = model.posterior_.rank
+    began = time.perf_counter()
+    model.refine("0.5s")
+    assert time.perf_counter() - began < 1.5
+    assert model.posterior_.rank >= rank
+
+
+def test_a_budget_that_is_over_at_once_leaves_a_model():
+    data = make_data(3000)
+    model = IterGPRegressor(learn=False, noise=0.01, budget="0.001s").fit(data.X, data.y)
+    assert np.isfinite(model.predict(data.X_new, return_std=True)).all()
+
+
+def test_criteria_end_the_inference():
+    data = make_data(200)
+    model = IterGPRegressor(learn=False, noise=0.1, budget=ResidualNorm(1e-2), policy="cg").fit(data.X, data.y)
+    assert model.status_ is Status.CONVERGED
+    assert model.posterior_.rank < 200
+
+
+def test_without_a_budget_small_data_are_exact_and_large_data_get_512_actions():
+    small, large = make_data(300), make_data(2500)
+    assert IterGPRegressor(learn=False, noise=0.1).fit(small.X, small.y).status_ is Status.EXACT
+    model = IterGPRegressor(learn=False, noise=0.1).fit(large.X, large.y)
+    assert (model.status_, model.posterior_.rank) == (Status.BUDGET, 512)
+
+
+def test_the_exact_process_is_aimed_at_where_the_budget_allows_it():
+    assert reaches_exact(4000, Budget.parse("60s"))
+    assert not reaches_exact(4000, Budget.parse("1s"))
+    assert not reaches_exact(100_000, Budget.parse("60s"))
+    assert reaches_exact(500, Budget.parse("500 actions"))
+    assert not reaches_exact(500, Budget.parse("499 actions"))
+    assert type(default_schedule(500, Budget())).__name__ == "UnitVector"
+    assert type(default_schedule(50_000, Budget())).__name__ == "Schedule"
+
+
+def test_memory_limits_the_actions_of_a_long_time(monkeypatch):
+    import itergp.budgets as budgets
+
+    monkeypatch.setattr(budgets, "available_bytes", lambda: 2**30)
+    r = actions_in_memory(100_000)
+    assert 100 < r < 400
+    assert 8 * (2 * 100_000 * r + 2 * r * r) <= 2**29
+    assert actions_in_memory(100) == 100
+
+
+def test_until_is_a_moment_and_from_the_start_counts_what_was_before():
+    data = make_data(50)
+    state = IterGPRegressor(learn=False, noise=0.1, policy="cg", budget="4 actions").fit(data.X, data.y).posterior_.state
+    assert Until(time.perf_counter() - 1.0).reached(state.progress, state)
+    assert not Until(time.perf_counter() + 9.0).reached(state.progress, state)
+    assert MaxActions(6).allowance(state.progress, state) == 6
+    assert FromTheStart(MaxActions(6)).allowance(state.progress, state) == 2
+    assert FromTheStart(MaxActions(4)).reached(state.progress, state)
+    assert FromTheStart(ResidualNorm()).reads_residual
