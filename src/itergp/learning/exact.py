@@ -37,7 +37,8 @@ def subset(
         listed = np.sort(np.random.default_rng(seed).choice(rows.n, size, replace=False))
     else:
         listed = np.asarray(chosen)
-        if listed.ndim != 1 or listed.dtype.kind not in "iu" or not listed.size or not (0 <= listed).all() & (listed < rows.n).all():
+        numbers = listed.ndim == 1 and listed.size and listed.dtype.kind in "iu"
+        if not numbers or listed.min() < 0 or listed.max() >= rows.n:
             raise InputError(f"chosen is {chosen!r}; expected a number of rows, or row numbers from 0 to {rows.n - 1}.")
     return _objective(rows.some(listed), compute)
 

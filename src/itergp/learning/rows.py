@@ -51,6 +51,10 @@ class Rows:
     def N(self, noise: float) -> np.ndarray:
         return noise / self.counts
 
+    def origin(self, kernel: Kernel) -> np.ndarray:
+        """A point from which inputs are counted, where k allows it: far from it, coordinates would round before they differ."""
+        return self.X[:32].mean(axis=0) if kernel.stationary else np.zeros(self.X.shape[1])
+
     def within(self, noise: float) -> tuple[float, float]:
         """- log density of the deviations from the rows' means, and its slope in the noise.
 

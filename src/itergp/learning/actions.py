@@ -1,0 +1,152 @@
+"""Objectives that know the budget: the computation-aware ELBO and the projected-data likelihood, for actions held fixed.
+
+`elbo` in `solver/state.py` is the first one's value for one problem. Here the actions Q of a run stay, K Q is computed for
+other hyper-parameters (one pass), and the gradient follows from weights of the form H Q^T: no larger than the actions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from itergp.errors import InputError
+from itergp.learning.parameters import Evaluation, Objective
+from itergp.learning.rows import Rows, sound
+from itergp.linalg.compute import Compute
+from itergp.linalg.engines import Tick, no_tick
+from itergp.linalg.gram import Gram
+from itergp.linalg.weighted import added, diagonal_gradient, low_rank_gradient
+from itergp.prior.gp import Prior
+from itergp.prior.kernels import Kernel
+from itergp.solver.problem import Problem
+
+
+def elbo(
+    X: ArrayLike, y: ArrayLike, actions: Any, *, counts: ArrayLike | None = None, scatter: float = 0.0,
+    compute: Compute = Compute(), tick: Tick = no_tick,  # noqa: B008
+) -> Objective:  # fmt: skip
+    """The negative computation-aware ELBO per observation, for actions Q (n, r), dense or sparse, such as `posterior.actions`.
+
+    It bounds the exact objective from above, and equals it at rank n.
+    """
+    return _objective(_negative_elbo, Rows.of(X, y, counts, scatter), actions, compute, tick)
+
+
+def projected(
+    X: ArrayLike, y: ArrayLike, actions: Any, *, counts: ArrayLike | None = None, scatter: float = 0.0,
+    compute: Compute = Compute(), tick: Tick = no_tick,  # noqa: B008
+) -> Objective:  # fmt: skip
+    """- log N(Q^T y; 0, Q^T K_hat Q) per observation: the exact likelihood of what the actions see of the data.
+
+    Deviations inside merged rows are kept whole: they are independent of the rows' means.
+    """
+    return _objective(_negative_projected_likelihood, Rows.of(X, y, counts, scatter), actions, compute, tick)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What Q and one product K Q say at given hyper-parameters (errata page, "One product per step")."""
+
+    rows: Rows
+    gram: Gram
+    noise: float
+    Q: np.ndarray | sp.csc_array
+    KQ: np.ndarray
+    A: np.ndarray  # Q^T N Q
+    factor: tuple[np.ndarray, bool]  # of G = Q^T K Q + A + diag(tau)
+    G: np.ndarray
+    c: np.ndarray  # G^{-1} Q^T y
+
+    @property
+    def logdet(self) -> float:
+        return 2.0 * float(np.log(np.diag(self.factor[0])).sum())
+
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        """G^{-1} B"""
+        return scipy.linalg.cho_solve(self.factor, B, check_finite=False)
+
+
+Formula = Callable[[Observed, Tick], Evaluation]
+
+
+def _objective(formula: Formula, rows: Rows, actions: Any, compute: Compute, tick: Tick) -> Objective:
+    Q = _checked(actions, rows.n)
+    return lambda kernel, noise: sound(kernel, lambda: formula(_observe(rows, Q, kernel, noise, compute, tick), tick))
+
+
+def _checked(actions: Any, n: int) -> np.ndarray | sp.csc_array:
+    Q = sp.csc_array(actions) if sp.issparse(actions) else np.asarray(actions, dtype=np.float64)
+    values = Q.data if sp.issparse(Q) else Q
+    if Q.ndim != 2 or Q.shape[0] != n or Q.shape[1] == 0 or not np.isfinite(values).all():
+        raise InputError(f"actions have shape {Q.shape}; expected ({n}, r), finite, with r >= 1, such as `posterior.actions`.")
+    return Q
+
+
+def _observe(rows: Rows, Q: np.ndarray | sp.csc_array, kernel: Kernel, noise: float, compute: Compute, tick: Tick) -> Observed:
+    gram = Problem(Prior(kernel), rows.X, rows.y, rows.N(noise), compute).gram  # tiles in the precision that the noise asks for
+    if sp.issparse(Q):
+        KQ = gram.multiply_columns(*_support(Q), tick=tick)
+    else:
+        if gram.dtype == np.float32:
+            Q = Q.astype(np.float32).astype(np.float64)  # the rounded vectors are the actions
+        KQ = gram.multiply(Q, tick)
+    A = Q.T @ sp.diags_array(rows.N(noise)) @ Q
+    A = A.toarray() if sp.issparse(A) else A
+    tau = gram.rounding(rows.n, np.linalg.norm(KQ, axis=0), "float64" if sp.issparse(Q) else None)
+    G = np.asarray(Q.T @ KQ)
+    G = (G + G.T) / 2 + A + np.diag(np.broadcast_to(tau, len(A)))
+    factor = scipy.linalg.cho_factor(G, lower=True, check_finite=False)
+    c = scipy.linalg.cho_solve(factor, np.asarray(Q.T @ rows.y), check_finite=False)
+    return Observed(rows, gram, noise, Q, KQ, A, factor, G, c)
+
+
+def _negative_elbo(at: Observed, tick: Tick) -> Evaluation:
+    rows, t, r = at.rows, at.rows.t, len(at.A)
+    N, A, B, c = rows.N(at.noise), at.A, at.KQ, at.c
+    factor_A = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
+    logdet_A = 2.0 * float(np.log(np.diag(factor_A[0])).sum())
+    BG = at.solve(B.T).T  # K Q G^{-1}
+    variance = at.gram.diagonal() - (BG * B).sum(axis=1)
+    misfit = rows.y - B @ c
+    inverse = at.solve(np.eye(r))
+    T = at.G - A  # Q^T K Q
+    expected = 0.5 * float((t * np.log(2.0 * np.pi * N) + ((misfit**2).sum(axis=1) + t * variance) / N).sum())
+    divergence = 0.5 * (float((c * (T @ c)).sum()) + t * (at.logdet - logdet_A - r + float((inverse * A).sum())))
+    # dvalue = <H Q^T, dK> + t/2 sum_i dk_ii / N_i: every term is a product of dK Q or Q^T dK Q
+    e = misfit / N[:, None]
+    E = BG.T @ (BG / N[:, None])
+    inner = (at.solve(B.T @ e) - at.solve(T @ c)) @ c.T  # through c = G^{-1} Q^T y
+    GAG = inverse @ A @ inverse
+    S = inner + 0.5 * c @ c.T + 0.5 * t * (E + inverse - GAG)
+    H = np.asarray(at.Q @ S) - (t * BG / N[:, None] + e @ c.T)
+    slopes = added(_slopes(at, H, tick), diagonal_gradient(at.gram.kernel, at.gram.X - at.gram.origin, 0.5 * t / N))
+    # the noise: dA = A dnoise / noise, and N in the expectation
+    S_A = inner + 0.5 * t * (E + 2.0 * inverse - GAG)
+    direct = 0.5 * (t * (rows.n - r) - float((((misfit**2).sum(axis=1) + t * variance) / N).sum()))
+    return rows.evaluation(at.noise, expected + divergence, slopes, (float((S_A * A).sum()) + direct) / at.noise)
+
+
+def _negative_projected_likelihood(at: Observed, tick: Tick) -> Evaluation:
+    rows, t, r = at.rows, at.rows.t, len(at.A)
+    value = 0.5 * (float((at.c * (at.G @ at.c)).sum()) + t * (at.logdet + r * np.log(2.0 * np.pi)))
+    S = 0.5 * (t * at.solve(np.eye(r)) - at.c @ at.c.T)
+    slopes = _slopes(at, np.asarray(at.Q @ S), tick)
+    return rows.evaluation(at.noise, value, slopes, float((S * at.A).sum()) / at.noise)
+
+
+def _slopes(at: Observed, H: np.ndarray, tick: Tick) -> dict[str, Any]:
+    """Gradient of sum_ij (H Q^T)_ij k(x_i, x_j)."""
+    if sp.issparse(at.Q):
+        support, some = _support(at.Q)
+        return low_rank_gradient(at.gram, H, some, support, tick)
+    return low_rank_gradient(at.gram, H, at.Q, None, tick)
+
+
+def _support(Q: sp.csc_array) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that some action touches, and the actions there."""
+    rows = np.unique(Q.indices)
+    return rows, Q.tocsr()[rows].toarray()
