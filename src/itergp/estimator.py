@@ -222,7 +222,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True) -> Array:
         """Joint draws (m, n_samples) or (m, t, n_samples), from the global posterior: see `predict` on covariances."""
         check_is_fitted(self)
-        X, rng = self.scaling_.inputs(new_inputs(self, X)), check_random_state(random_state)
+        X, rng = self.scaling_.inputs(new_inputs(self, X)), _randomness(random_state)
         draws = self.posterior_.sample(X, count("n_samples", n_samples), seed=int(rng.randint(2**31 - 1)))
         draws = draws + np.sqrt(self._noise_of_prediction(include_noise)) * rng.standard_normal(draws.shape)
         return np.moveaxis(self.scaling_.mean(draws), 0, -1)
@@ -263,11 +263,13 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     def save(self, path: str | PathLike[str], refinable: bool = True) -> None:
         """Write the model into one file. With `refinable=False` it predicts, but `refine` and `partial_fit` are over."""
         check_is_fitted(self)
+        _check_path(path)
         storage.save(path, self.posterior_, about(self), refinable)
 
     @classmethod
     def load(cls, path: str | PathLike[str], classes: Iterable[type] = ()) -> "IterGPRegressor":
         """The model in a file, with the same predictions. `classes` are your own kernels, means and policies, if any."""
+        _check_path(path)
         posterior, said = storage.load(path, classes)
         try:
             estimator, attributes = cls(**constructor_parameters(posterior, said)), fitted_attributes(posterior, said)
@@ -315,7 +317,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer) and not isinstance(self.random_state, bool):
             return count("random_state", self.random_state, least=0)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return int(_randomness(self.random_state).randint(2**31 - 1))
 
     def _callback_root(self) -> Any:
         """scikit-learn's context of this fit, where it knows callbacks."""
@@ -383,6 +385,18 @@ def _reporter(
         return watch.acted(state, lambda: attributes(Posterior(state.problem, state, state.policy)))
 
     return report
+
+
+def _randomness(random_state: Any) -> np.random.RandomState:
+    try:
+        return check_random_state(random_state)
+    except ValueError:
+        raise InputError(f"random_state is {random_state!r}; expected an integer >= 0, a RandomState, or None.") from None
+
+
+def _check_path(path: Any) -> None:
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"path is {path!r}; expected a path to a file, such as 'model.itergp'.")
 
 
 @contextlib.contextmanager

@@ -45,17 +45,23 @@ def _clear_errors() -> Iterator[None]:
     except TypeError as error:
         raise InputTypeError(f"{error}. X and y must hold numbers: encode or convert what is not.") from None
     except ValueError as error:
-        raise InputError(str(error)) from None
+        advice = " Drop or impute those rows first." if str(error).startswith("Input y contains") else ""
+        raise InputError(f"{error}{advice}") from None
 
 
 def _plain(name: str, value: Any) -> None:
     """Refuse what NumPy would turn into numbers silently, or into nonsense."""
-    if hasattr(value, "toarray") and not hasattr(value, "columns"):
+    if hasattr(value, "toarray"):
         raise InputError(f"{name} is a sparse matrix; expected a dense array. Use {name}.toarray() if it fits in memory.")
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(f"{name} is a masked array; expected plain numbers. Drop or fill the masked entries first.")
     if isinstance(value, str | bytes | dict | set) or value is None:
         raise InputError(f"{name} is a {type(value).__name__}; expected an array or a data frame of numbers.")
+    if hasattr(value, "columns"):  # column by column: some frames turn dates beside numbers into numbers
+        _distinct_names(name, list(value.columns))
+        for column in value.columns:
+            _plain(f"column {column!r} of {name}", value[column])
+        return
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
@@ -63,9 +69,9 @@ def _plain(name: str, value: Any) -> None:
     kind = array.dtype.kind
     if kind in "Mm":
         raise InputError(f"{name} holds dates or durations ({array.dtype}); expected numbers, such as days since a date.")
-    if kind in "USV":
-        raise InputError(f"{name} holds text or records ({array.dtype}); expected numbers. Encode it first (one-hot, ordinal).")
-    if kind == "O":
+    if kind == "V":
+        raise InputError(f"{name} holds records ({array.dtype}); expected numbers, one column for each feature.")
+    if kind in "USO":
         _no_text(name, array)
 
 
@@ -74,4 +80,12 @@ def _no_text(name: str, array: Array) -> None:
     for where, entry in np.ndenumerate(array):
         if isinstance(entry, str | bytes):
             place = where[0] if len(where) == 1 else where
-            raise InputError(f"{name} holds text, the first at {place} ({entry!r}); expected numbers. Encode it first.")
+            raise InputError(
+                f"{name} holds text, the first at {place} ({entry!r}); expected numbers. Encode it first (one-hot, ordinal)."
+            )
+
+
+def _distinct_names(name: str, columns: list[Any]) -> None:
+    for i, column in enumerate(columns):
+        if column in columns[:i]:
+            raise InputError(f"{name} has two columns named {column!r}; expected distinct names. Rename or drop one of them.")

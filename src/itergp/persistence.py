@@ -74,8 +74,8 @@ def _plain(value: Any) -> Any:
     return str(value) if hasattr(value, "__fspath__") else _OBJECT
 
 
-def _no_arrays(array: np.ndarray) -> Any:
-    raise InputError("budget has an array in it, which the model's file does not keep; set another budget before saving.")
+def _no_arrays(array: np.ndarray, name: str) -> Any:
+    raise InputError(f"{name} has an array in it, which the model's file does not keep; set another budget before saving.")
 
 
 def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperparameters | None]:

@@ -7,6 +7,7 @@ import numpy as np
 from itergp.errors import InputError
 from itergp.validate import Array
 
+LARGEST = 1e100  # in scaled units: squares and sums of squares stay in float64
 CONSTANT = 1e-12  # a column that varies by less than this share of its size is constant
 
 
@@ -32,10 +33,10 @@ class Scaling:
     # To scaled units.
 
     def inputs(self, X: Array) -> Array:
-        return _finite("X", (X - self.x_mean) / self.x_scale)
+        return _bounded("X", (X - self.x_mean) / self.x_scale)
 
     def targets(self, y: Array) -> Array:
-        return _finite("y", (y - self.y_mean) / self.y_scale)
+        return _bounded("y", (y - self.y_mean) / self.y_scale)
 
     # Back to the units of y.
 
@@ -53,13 +54,12 @@ class Scaling:
 
 
 def _mean_and_scale(name: str, A: Array) -> tuple[Array, Array]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, scale = A.mean(axis=0), A.std(axis=0)
-    _finite(name, mean + scale)
+    _bounded(name, A)
+    mean, scale = A.mean(axis=0), A.std(axis=0)
     return mean, np.where(scale > CONSTANT * np.abs(A).max(axis=0), scale, 1.0)
 
 
-def _finite(name: str, A: Array) -> Array:
-    if not np.isfinite(A).all():
-        raise InputError(f"{name} has values too large to be standardised in float64; expected sizes below 1e150. Rescale it.")
+def _bounded(name: str, A: Array) -> Array:
+    if not (np.abs(A) < LARGEST).all():
+        raise InputError(f"{name} has values too large for float64 arithmetic, beside those it was scaled by. Rescale it.")
     return A

@@ -133,6 +133,8 @@ def _terms(kernel: Any, features: int) -> list[_Term]:
     if type(kernel) is skl.ConstantKernel:
         return [_Term(float(kernel.constant_value), _One(), fixed)]
     if type(kernel) is skl.WhiteKernel:
+        if not 0 <= kernel.noise_level < np.inf:
+            raise InputError(f"kernel has {kernel!r} in it, of variance {kernel.noise_level}; expected a finite number >= 0.")
         return [_Term(float(kernel.noise_level), None, fixed)]
     if type(kernel) is skl.DotProduct:
         offset = [_Term(float(kernel.sigma_0) ** 2, _One(), fixed)] if kernel.sigma_0 else []
