@@ -96,6 +96,12 @@ def differentiable(kernel: Any, X0: Any, X1: Any) -> Any:
 
 
 @jax.jit
+def _formula(kernel: Kernel, X0: Any, X1: Any) -> Any:
+    """For `supports`: a function of the module is traced once for each structure, a lambda each time it is asked."""
+    return kernel(X0, X1)
+
+
+@jax.jit
 def _tile(kernel: Kernel, X0T: Any, X1T: Any) -> Any:
     return kernel(X0T.T, X1T.T).astype(jnp.float64)  # features first: contiguous reads in the loop over features
 
@@ -127,7 +133,7 @@ class JaxEngine(TiledEngine):
             return f"{type(kernel).__name__} is not a dataclass, so JAX cannot see its parameters"
         shape = jax.ShapeDtypeStruct((4, d), np.float32)
         try:
-            jax.eval_shape(lambda X0, X1: as_tree(kernel, np.float32)(X0, X1), shape, shape)
+            jax.eval_shape(_formula, as_tree(kernel, np.float32), shape, shape)
         except Exception as error:  # whatever a user's formula raises on tracers
             return f"JAX cannot trace {type(kernel).__name__} ({type(error).__name__})"
         return ""
