@@ -110,6 +110,8 @@ class NativeEngine(Engine):
         return "" if components(kernel) else f"{type(kernel).__name__} is not a sum of stationary kernels"
 
     def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        if len(X1) < min(BLOCK, len(X0)):  # a tile is wider than high: columns cost less as rows, and are the same to the bit
+            return self.dense(kernel, X1, X0, dtype).T
         out = np.empty((len(X0), len(X1)), dtype=dtype)
         if not out.size:
             return out

@@ -38,11 +38,11 @@ struct Nearest {
     }
 };
 
-// Offers the entries of one row of distances that are below the limit.
+// Offers the entries of one row of a stripe of distances that are below the limit.
 void scan(const float* S, std::ptrdiff_t j0, std::ptrdiff_t stop, std::ptrdiff_t but, Nearest& nearest, std::size_t count) {
     constexpr int W = width<float>;
     for (int j = 0; j < BLOCK; j += W) {
-        const Vec<float> s = load<float>(S + j);
+        const Vec<float> s = load<float>(S + column_offset<float>(j));
         const Vec<Int<float>> below = s < nearest.limit;
         std::uint64_t any[sizeof(below) / 8];
         std::memcpy(any, &below, sizeof(below));
@@ -244,7 +244,7 @@ void search(const Search& task, Range panels) {
             distances(task.left, task.right, task.features, i0, j, S);
             for (int r = 0; r < rows; ++r) {
                 const std::ptrdiff_t i = task.places[i0 + r], stop = task.among == 2 ? i : task.right_rows;
-                scan(S + r * BLOCK, j, stop, task.among == 1 ? i : -1, nearest[r], std::size_t(task.count));
+                scan(S + row_offset<float>(r), j, stop, task.among == 1 ? i : -1, nearest[r], std::size_t(task.count));
             }
         }
         for (int r = 0; r < rows; ++r) {

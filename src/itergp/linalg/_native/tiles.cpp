@@ -14,7 +14,7 @@ namespace itergp {
 namespace ITERGP_ISA {
 namespace {
 
-// ---- one tile: K[i * BLOCK + j] = (+)= weight * profile(|f_i - f_j|^2), PANEL x BLOCK -------------------------------
+// ---- one tile: K (+)= weight * profile(|f_i - f_j|^2), PANEL x BLOCK -------------------------------
 
 // K (+)= weight * profile(S) for ROWS rows; S may be K.
 template <typename T, int KIND, bool ADD>
@@ -80,9 +80,9 @@ inline double total(Vec<T> v) {
     return sum[0];
 }
 
-constexpr int AHEAD = 8 * BLOCK;  // entries between a stored one and the one that is asked for meanwhile
+constexpr int AHEAD = 512;  // entries between a stored one and the one that is asked for meanwhile
 
-// One column, both sides at once: each entry is read once. Runs of 32 terms in T, then float64.
+// One column, both sides at once: each entry is read once, in the order in which it lies. Runs of 32 terms in T, then float64.
 template <typename T, bool MIRROR>
 void multiply_one(const T* __restrict K, const T* __restrict Vi, const T* __restrict Vj, double* out_i, double* out_j) {
     constexpr int W = width<T>;
@@ -93,12 +93,13 @@ void multiply_one(const T* __restrict K, const T* __restrict Vi, const T* __rest
             for (int stretch = 0; stretch < BLOCK; stretch += STRETCH) {
                 Vec<T> sum[ROWS] = {};
                 for (int j = stretch; j < stretch + STRETCH; j += W) {
+                    const T* entries = K + row_offset<T>(i) + column_offset<T>(j);
                     const Vec<T> v = load<T>(Vj + j);
                     Vec<T> mirrored;
                     if constexpr (MIRROR) mirrored = load<T>(below + j);
+                    for (int byte = 0; byte < ROWS * ITERGP_VECTOR_BYTES; byte += 64) __builtin_prefetch(entries + AHEAD + byte / sizeof(T));
                     for (int r = 0; r < ROWS; ++r) {
-                        const Vec<T> k = load<T>(K + (i + r) * BLOCK + j);
-                        __builtin_prefetch(K + (i + r) * BLOCK + j + AHEAD);
+                        const Vec<T> k = load<T>(entries + r * W);
                         sum[r] += k * v;
                         if constexpr (MIRROR) mirrored += k * Vi[i + r];
                     }
@@ -117,43 +118,59 @@ void multiply_one(const T* __restrict K, const T* __restrict Vi, const T* __rest
 template <typename T>
 constexpr int run = sizeof(T) == 4 ? RUN : PANEL;
 
-// out[m, :] += sum_k A(m, k) V[k, :] for MR rows and NV vectors of columns; A(m, k) = A[m * row + k * step].
-template <typename T, int MR, int NV>
-inline void micro(const T* __restrict A, std::ptrdiff_t row, std::ptrdiff_t step, const T* __restrict V, double* __restrict out) {
+// Whether a tile is multiplied from the left, K V, or its mirror image, K^T V; A(m, k) = A[at_row(m) + at_term(k)].
+enum Side { DIRECT, MIRRORED };
+template <typename T, Side SIDE>
+constexpr std::ptrdiff_t at_row(std::ptrdiff_t m) {
+    return SIDE == DIRECT ? row_offset<T>(m) : column_offset<T>(m);
+}
+template <typename T, Side SIDE>
+constexpr std::ptrdiff_t at_term(std::ptrdiff_t k) {
+    return SIDE == DIRECT ? column_offset<T>(k) : row_offset<T>(k);
+}
+
+// out[m, :] += sum_k A(m, k) V[k, :] for MR rows and NC vectors of columns.
+template <typename T, Side SIDE, int MR, int NC>
+inline void micro(const T* __restrict A, const T* __restrict V, double* __restrict out) {
     constexpr int W = width<T>;
-    Vec<T> sum[MR][NV] = {};
-    for (int k = 0; k < run<T>; ++k) {
-        Vec<T> v[NV];
-        for (int c = 0; c < NV; ++c) v[c] = load<T>(V + (k * NV + c) * W);
-        for (int m = 0; m < MR; ++m) {
-            const T a = A[m * row + k * step];
-            for (int c = 0; c < NV; ++c) sum[m][c] += a * v[c];
+    constexpr int INNER = SIDE == DIRECT ? W : ROWS;  // terms that lie evenly spaced
+    Vec<T> sum[MR][NC] = {};
+    for (int outer = 0; outer < run<T>; outer += INNER) {
+        const T* from = A + at_term<T, SIDE>(outer);
+        for (int inner = 0; inner < INNER; ++inner) {
+            Vec<T> v[NC];
+            for (int c = 0; c < NC; ++c) v[c] = load<T>(V + ((outer + inner) * NC + c) * W);
+            for (int m = 0; m < MR; ++m) {
+                const T a = from[at_row<T, SIDE>(m) + at_term<T, SIDE>(inner)];
+                for (int c = 0; c < NC; ++c) sum[m][c] += a * v[c];
+            }
         }
     }
     for (int m = 0; m < MR; ++m)
-        for (int c = 0; c < NV; ++c) add_to<T>(out + (m * NV + c) * W, sum[m][c]);
+        for (int c = 0; c < NC; ++c) add_to<T>(out + (m * NC + c) * W, sum[m][c]);
 }
 
-template <typename T, int MR, int NV>
-void multiply_group(const T* A, std::ptrdiff_t row, std::ptrdiff_t step, int M, int terms, const T* V, double* out) {
-    constexpr int G = NV * width<T>;
+template <typename T, Side SIDE, int MR, int NC>
+void multiply_group(const T* A, int M, int terms, const T* V, double* out) {
+    constexpr int G = NC * width<T>;
     for (int k = 0; k < terms; k += run<T>)
-        for (int m = 0; m < M; m += MR) micro<T, MR, NV>(A + m * row + k * step, row, step, V + k * G, out + m * G);
+        for (int m = 0; m < M; m += MR)
+            micro<T, SIDE, MR, NC>(A + at_row<T, SIDE>(m) + at_term<T, SIDE>(k), V + k * G, out + m * G);
 }
 
 // out (M x columns) += A V over `terms` terms. Columns lie in groups of three vectors (the rest in two or one), each group
 // with all its rows together: so that a group of V stays in the first cache, free of the conflicts of long strides.
-template <typename T>
-void multiply(const T* A, std::ptrdiff_t row, std::ptrdiff_t step, int M, int terms, const T* V, std::ptrdiff_t v_rows,
-              std::ptrdiff_t v_row, double* out, std::ptrdiff_t out_rows, std::ptrdiff_t out_row, int columns) {
-    constexpr int W = width<T>;
+template <typename T, Side SIDE>
+void multiply(const T* A, const T* V, std::ptrdiff_t v_rows, std::ptrdiff_t v_row, double* out, std::ptrdiff_t out_rows,
+              std::ptrdiff_t out_row, int columns) {
+    constexpr int W = width<T>, M = SIDE == DIRECT ? PANEL : BLOCK, terms = SIDE == DIRECT ? BLOCK : PANEL;
     for (int c = 0; c < columns;) {
         const int vectors = columns - c >= 3 * W ? 3 : (columns - c) / W, group = vectors * W;
         const T* from = V + c * v_rows + v_row * group;
         double* to = out + c * out_rows + out_row * group;
-        if (vectors == 3) multiply_group<T, 4, 3>(A, row, step, M, terms, from, to);
-        else if (vectors == 2) multiply_group<T, 4, 2>(A, row, step, M, terms, from, to);
-        else multiply_group<T, 8, 1>(A, row, step, M, terms, from, to);
+        if (vectors == 3) multiply_group<T, SIDE, 4, 3>(A, M, terms, from, to);
+        else if (vectors == 2) multiply_group<T, SIDE, 4, 2>(A, M, terms, from, to);
+        else multiply_group<T, SIDE, 8, 1>(A, M, terms, from, to);
         c += group;
     }
 }
@@ -182,8 +199,8 @@ void symmetric(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, cons
                     multiply_one<T, true>(K, Vi, Vj, ignored, out_j);
                 }
             } else {
-                if (here) multiply<T>(K, BLOCK, 1, PANEL, BLOCK, V, rows, j, out, rows, i, columns);
-                if (mirror) multiply<T>(K, 1, BLOCK, BLOCK, PANEL, V, rows, i, out, rows, j, columns);
+                if (here) multiply<T, DIRECT>(K, V, rows, j, out, rows, i, columns);
+                if (mirror) multiply<T, MIRRORED>(K, V, rows, i, out, rows, j, columns);
             }
         }
     }
@@ -197,7 +214,7 @@ void cross(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std
         for (std::ptrdiff_t j = 0; j < right_rows; j += BLOCK) {
             fill_tile(parts, n_parts, p * PANEL, j, scratch);
             if (columns == 1) multiply_one<T, false>(scratch, nullptr, V + j, out + p * PANEL, nullptr);
-            else multiply<T>(scratch, BLOCK, 1, PANEL, BLOCK, V, right_rows, j, out, left_rows, p * PANEL, columns);
+            else multiply<T, DIRECT>(scratch, V, right_rows, j, out, left_rows, p * PANEL, columns);
         }
     }
 }
@@ -212,7 +229,9 @@ void dense(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std
             const std::ptrdiff_t breadth = right_rows - j < BLOCK ? right_rows - j : BLOCK;
             fill_tile(parts, n_parts, i, j, scratch);
             for (std::ptrdiff_t r = 0; r < height; ++r)
-                std::memcpy(out + (i + r) * out_stride + j, scratch + r * BLOCK, breadth * sizeof(T));
+                for (std::ptrdiff_t c = 0; c < breadth; c += width<T>)
+                    std::memcpy(out + (i + r) * out_stride + j + c, scratch + row_offset<T>(r) + column_offset<T>(c),
+                                (breadth - c < width<T> ? breadth - c : width<T>) * sizeof(T));
         }
     }
 }
