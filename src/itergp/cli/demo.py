@@ -1,19 +1,12 @@
-"""The command line: parses, calls, prints."""
+"""`itergp demo`: the main job on an embedded default."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-app = typer.Typer(
-    help="Gaussian processes that know what they have not computed.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-console = Console()
+from itergp.cli.app import app, console, reporting
 
 
 @app.command()
@@ -22,6 +15,11 @@ def demo(
     plot: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("itergp-demo.png"),
 ) -> None:
     """Fit the paper's synthetic data under growing budgets, and take the uncertainty apart."""
+    with reporting():
+        _demo(rows, plot)
+
+
+def _demo(rows: int, plot: Path) -> None:
     from itergp.demo import NOISE, run
 
     console.print(f"Fitting y = sin(pi x^T 1) + noise at {rows:,} points in 3 dimensions, under a budget of actions.")
@@ -60,30 +58,3 @@ def _plot_path(path: Path) -> Path | None:
         console.print("No picture: matplotlib is missing. Install itergp[plots].")
         return None
     return path
-
-
-@app.command()
-def info() -> None:
-    """Versions, memory, and which engine computes kernel products here, and why."""
-    import platform
-    from importlib.metadata import version
-
-    import itergp
-    from itergp.linalg.compute import Compute, available_bytes
-    from itergp.linalg.engines import choose
-    from itergp.prior.kernels import Matern32
-
-    console.print(f"itergp {itergp.__version__}, Python {platform.python_version()}, {platform.machine()}")
-    console.print(", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "jax", "scikit-learn")))
-    console.print(f"memory available: {available_bytes() / 1e9:.1f} GB; tiles are stored in at most a quarter of it")
-    for n in (1_000, 20_000):
-        engine, reason = choose(Compute(), Matern32(), n, 10)
-        console.print(f"engine for {n:,} rows: {engine.name} ({reason})")
-
-
-def main() -> None:
-    app()
-
-
-if __name__ == "__main__":
-    main()

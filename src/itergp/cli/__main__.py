@@ -1,0 +1,5 @@
+"""python -m itergp.cli"""
+
+from itergp.cli import main
+
+main()

@@ -1,0 +1,69 @@
+"""A progress bar for a fit, on a terminal only: time where the budget is time, actions where they are counted."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
+
+from itergp.budgets import Budget
+from itergp.cli.app import messages
+
+
+class _Clock(ProgressColumn):
+    """A bar that fills as the time goes by."""
+
+    def render(self, task: Task) -> ProgressBar:
+        return ProgressBar(total=task.total or 1.0, completed=min(task.elapsed or 0.0, task.total or 1.0), width=30)
+
+
+class _Listener:
+    """scikit-learn's callbacks, where it has them: what is running, and how far it is."""
+
+    def __init__(self, progress: Progress, budget: Budget) -> None:
+        self.progress, self.budget, self.iterations = progress, budget, 0
+
+    def setup(self, estimator: Any, context: Any) -> None: ...
+
+    def teardown(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        if context.task_name in ("learning", "acting"):
+            self._show(context.task_name)
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
+        if context.task_name == "iteration":
+            self.iterations += 1
+            self._show(f"learning · iteration {self.iterations}")
+        elif fitted_estimator is not None:
+            done = fitted_estimator.posterior_.state.progress
+            self._show(f"acting · {done.passes} passes · {done.actions} actions", done.actions)
+        return False
+
+    def _show(self, text: str, actions: int | None = None) -> None:
+        task = self.progress.task_ids[0]
+        if actions is None or self.budget.actions is None:
+            self.progress.update(task, description=text)
+        else:
+            self.progress.update(task, description=text, total=self.budget.actions, completed=actions)
+
+
+@contextlib.contextmanager
+def progress_bar(model: Any, budget: Budget, text: str) -> Iterator[None]:
+    """While the model computes. Nothing is drawn where nobody looks."""
+    if not messages.is_terminal:
+        yield
+        return
+    bar = BarColumn(30) if budget.seconds is None else _Clock()
+    columns = (SpinnerColumn(), bar, TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=messages, transient=True) as progress:
+        progress.add_task(text, total=budget.seconds)
+        listens = hasattr(model, "set_callbacks")
+        if listens:
+            model.set_callbacks(_Listener(progress, budget))
+        try:
+            yield
+        finally:
+            if listens:
+                model.set_callbacks()

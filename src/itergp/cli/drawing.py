@@ -1,0 +1,147 @@
+"""Summaries for people, in 80 columns."""
+
+from collections.abc import Iterable
+
+from rich.box import SIMPLE
+from rich.table import Table
+
+from itergp.cli.app import console, one_line
+from itergp.cli.measuring import WIDER, Values
+
+MOST_FEATURES = 12
+
+
+def draw_model(values: Values) -> None:
+    """What was learned, what the budget bought; and what is missing, where it was measured."""
+    _draw_learned(values["learned"], values["target"])
+    rows = list(_bought(values))
+    if "computational_share" in values:
+        rows += [("computational share", line) for line in _share_lines(values["computational_share"])]
+        rows += [("more would buy", line) for line in _more_lines(values)]
+    _draw_pairs("What the budget bought", rows)
+
+
+def _draw_learned(learned: Values, target: str | None) -> None:
+    unit = "the target" if target is None else repr(target)
+    noise = (
+        f"standard deviation {number(learned['noise_std'])} in units of {unit}, {percent(learned['noise_share'])} of its variance"
+    )
+    pairs = [("kernel", f"{learned['kernel']}, scale in variances of the target"), ("noise", noise)]
+    _draw_pairs("What was learned", pairs)
+    features = learned["features"]
+    if not features:
+        return
+    table = Table(box=SIMPLE, pad_edge=False)
+    table.add_column("feature", no_wrap=True, overflow="ellipsis", max_width=36)
+    table.add_column("lengthscale", justify="right", no_wrap=True)
+    table.add_column("relevance", no_wrap=True)
+    most = features[0]["relevance"]
+    for row in features[:MOST_FEATURES]:
+        share = row["relevance"] / most
+        table.add_row(one_line(row["name"]), number(row["lengthscale"]), f"{'█' * round(16 * share):<16} {percent(share)}")
+    console.print(table)
+    left = len(features) - MOST_FEATURES
+    more = f" {left} less relevant features are left out; --json has all." if left > 0 else ""
+    console.print(
+        "Lengthscales in units of each feature; relevance is 1 / lengthscale in standard deviations of the feature, "
+        f"in % of the largest.{more}"
+    )
+
+
+def _bought(values: Values) -> Iterable[tuple[str, str]]:
+    budget, seconds = values["budget"], values["budget"]["seconds"]
+    merged = "" if values["rows"] == values["distinct_rows"] else f", {values['distinct_rows']:,} with different inputs"
+    yield "rows", f"{values['rows']:,}{merged}"
+    yield "actions", f"{budget['actions']:,} of {values['distinct_rows']:,}, in {passes(budget['passes'])} over the kernel matrix"
+    parts = ", ".join(f"{name} {seconds[key]:.1f}" for key, name in (("learn", "learning"), ("act", "acting")) if key in seconds)
+    yield "seconds", f"{seconds.get('total', 0.0):.1f}" + (f" ({parts})" if parts else "")
+    yield "ended by", f"{budget['status']}. {budget['advice']}"
+
+
+def _share_lines(share: Values) -> Iterable[str]:
+    error = f" ± {percent(share['error'])} (choice of inputs)" if share["error"] > 0 else ""
+    where = f"of the latent variance at {share['points']:,} training inputs{_with_neighbours(share)}"
+    if share["kind"] == "exact":
+        yield f"{percent(share['share'])}{error} {where}; computed exactly."
+    else:
+        yield f"At least {percent(share['share'])}{error} {where}; it is what {WIDER} times the neighbours would remove."
+    if share["neighbours"]:
+        yield from _global_lines(share["global_actions"])
+
+
+def _with_neighbours(share: Values) -> str:
+    return f", as `predict` gives it with {share['neighbours']} neighbours" if share["neighbours"] else ""
+
+
+def _global_lines(share: Values | None) -> Iterable[str]:
+    if share is None:
+        yield "Before neighbours: not estimated, since a pass takes too long."
+    elif share["kind"] == "exact":
+        yield f"Before neighbours: {percent(share['share'])}; computed exactly."
+    else:
+        bound = share["bias_bound"]
+        low = "an unknown amount" if bound is None or bound >= 1 else f"at most {percent(bound)}"
+        how = f"estimated with {passes(share['passes'])}, too low by {low}"
+        yield f"Before neighbours: {percent(share['share'])} ± {percent(share['error'])}; {how}."
+
+
+def _more_lines(values: Values) -> Iterable[str]:
+    acting, learning, share = values["more_budget"]["acting"], values["more_budget"]["learning"], values["computational_share"]
+    if values["budget"]["status"] == "exact":
+        yield "`refine` has nothing to add: this is the exact Gaussian process for these hyper-parameters."
+    elif share["kind"] == "exact":
+        yield f"`refine` can lower that variance by the computational share, {percent(share['share'])}, and no further."
+    if acting is not None:
+        neighbours = " before neighbours" if share["neighbours"] else ""
+        yield (
+            f"The last half of the actions ({acting['from']:,} to {acting['to']:,}) lowered the variance{neighbours} by "
+            f"{percent(acting['fell_by'])}, from {number(acting['variance_from'])} to {number(acting['variance_to'])}."
+        )
+    if learning is not None:
+        yield (
+            f"The last {learning['over_the_last']} of {learning['iterations']} iterations of learning gained "
+            f"{number(learning['gained'])} nats per row."
+        )
+
+
+def draw_predictions(values: Values) -> None:
+    where = f"{percent(values['computational_share'])} of the latent variance"
+    how = "computed exactly" if values["kind"] == "exact" else f"at least: what {WIDER} times the neighbours would remove"
+    _draw_pairs(
+        "Predictions",
+        [
+            ("rows", f"{values['rows']:,}"),
+            ("mean std", f"{number(values['mean_std'])}, of which noise {number(values['noise_std'])} in every row"),
+            ("computational", f"{where} ({how})"),
+            ("interval", f"{percent(values['level'])} central, for new observations"),
+        ],
+    )
+
+
+def _draw_pairs(title: str, rows: Iterable[tuple[str, str]]) -> None:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True, min_width=19)
+    table.add_column(overflow="fold")
+    before = ""
+    for name, text in rows:
+        table.add_row("" if name == before else name, one_line(text))
+        before = name
+    console.print()
+    console.print(table)
+
+
+def number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    """With as many digits as say something: 97 %, 1.3 %, 0.02 %."""
+    value = 100.0 * share
+    if 0 < abs(value) < 0.01:
+        return "below 0.01 %"
+    digits = 0 if value == 0 or abs(value) >= 10 else 1 if abs(value) >= 1 else 2
+    return f"{value:.{digits}f} %"
+
+
+def passes(count: int) -> str:
+    return f"{count:,} pass" if count == 1 else f"{count:,} passes"

@@ -1,0 +1,70 @@
+"""Files of the command line: what is checked before any work, and models with the layout of their tables."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from itergp.errors import InputError, StorageError
+from itergp.tables import Layout
+
+
+def existing(path: Path) -> Path:
+    """A file that can be read."""
+    if not path.exists():
+        raise InputError(f"{path} does not exist.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; expected a file.")
+    return path
+
+
+def writable(path: Path, *inputs: Path) -> Path:
+    """A place for a result, found out before any work is done; never one of the files that are read."""
+    if path.exists() and not path.is_file():
+        raise InputError(
+            f"{path} is {'a folder' if path.is_dir() else 'no ordinary file'}; expected the name of a file to write."
+        )
+    for other in inputs:
+        if path.exists() and path.samefile(other):
+            raise InputError(f"{path} is read by this command, so it is not written; give --out another name.")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: the folder {path.parent} is read-only.")
+    return path
+
+
+def save_model(path: Path, model: Any, layout: Layout) -> None:
+    """Whole or not at all; Ctrl-C waits until it is done."""
+    from itergp import storage
+    from itergp.persistence import about
+    from itergp.progress import holding_interrupts
+
+    with holding_interrupts():
+        storage.save(path, model.posterior_, about(model) | {"table": layout.as_json()})
+
+
+def load_model(path: Path) -> tuple[Any, Layout]:
+    """A model, and how its inputs are made from a table; for models that Python wrote, by the names of their features."""
+    from itergp.estimator import IterGPRegressor
+
+    model = IterGPRegressor.load(path)
+    if model.scaling_.y_mean.ndim:
+        raise InputError(f"{path} has {model.scaling_.y_mean.size} targets; the command line knows models with one. Use Python.")
+    table = _about(path).get("table")
+    if table is None:
+        return model, Layout.of_inputs(model.n_features_in_, getattr(model, "feature_names_in_", None))
+    return model, Layout.from_json(table)
+
+
+def _about(path: Path) -> dict[str, Any]:
+    """What was written about the model; its digest is verified when the model itself is loaded, just before."""
+    from safetensors import safe_open
+
+    from itergp.storage.files import KEY
+
+    try:
+        with safe_open(path, framework="np") as file:
+            return json.loads(file.metadata()[KEY])["value"]["about"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StorageError(f"{path} cannot be read again ({error}).") from None

@@ -1,0 +1,63 @@
+"""`itergp info`: what is installed here, or what is in a model."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from itergp.cli.app import JsonOption, app, console, one_line, reporting
+from itergp.cli.files import existing, load_model
+
+
+@app.command()
+def info(
+    model: Annotated[Path | None, typer.Argument(help="A model to look into.", metavar="[MODEL]", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Versions, memory, and which engine computes kernel products here, and why; or what is in a model."""
+    with reporting():
+        if model is None:
+            _here(as_json)
+        else:
+            _model(model, as_json)
+
+
+def _here(as_json: bool) -> None:
+    import platform
+    from importlib.metadata import version
+
+    import itergp
+    from itergp.linalg.compute import Compute, available_bytes
+    from itergp.linalg.engines import choose
+    from itergp.prior.kernels import Matern32
+
+    engines = {n: choose(Compute(), Matern32(), n, 10) for n in (1_000, 20_000)}
+    versions = {name: version(name) for name in ("numpy", "scipy", "jax", "scikit-learn")}
+    if as_json:
+        used = {str(n): {"engine": engine.name, "reason": reason} for n, (engine, reason) in engines.items()}
+        own = {"itergp": itergp.__version__, "python": platform.python_version(), "machine": platform.machine()}
+        typer.echo(json.dumps(own | {"versions": versions, "memory_bytes": available_bytes(), "engines": used}))
+        return
+    console.print(f"itergp {itergp.__version__}, Python {platform.python_version()}, {platform.machine()}")
+    console.print(", ".join(f"{name} {number}" for name, number in versions.items()))
+    console.print(f"memory available: {available_bytes() / 1e9:.1f} GB; tiles are stored in at most a quarter of it")
+    for n, (engine, reason) in engines.items():
+        console.print(f"engine for {n:,} rows: {engine.name} ({reason})")
+
+
+def _model(path: Path, as_json: bool) -> None:
+    estimator, layout = load_model(existing(path))
+    from itergp.cli.measuring import described
+
+    values = described(estimator, layout, path) | {"columns": layout.as_json()}
+    if as_json:
+        typer.echo(json.dumps(values, allow_nan=False))
+        return
+    from itergp.cli.drawing import draw_model
+
+    console.print(f"{one_line(str(path))}: {values['bytes'] / 1e6:.1f} MB, {len(layout.inputs)} inputs")
+    for feature in layout.features:
+        if feature.categories is not None:
+            console.print(f"categories of {feature.name!r}: {', '.join(map(repr, feature.categories))}")
+    draw_model(values)

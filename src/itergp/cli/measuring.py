@@ -1,0 +1,222 @@
+"""What a summary says, as plain values for JSON: all of it read off the model or measured, nothing extrapolated."""
+
+import copy
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from itergp.errors import InputError
+from itergp.estimator import BATCH_BYTES, NEIGHBOURS, IterGPRegressor
+from itergp.posterior.uncertainty import EXACT_ROWS
+from itergp.prior.kernels import Kernel, OnColumns, Product, Scaled, Sum, parameters
+from itergp.solver.state import Status
+from itergp.tables import Layout
+
+POINTS = 256  # training inputs that a summary looks at
+PASSES = 10  # of an estimate of the computational share, at most
+EXTRA = 0.1  # of the seconds of a fit, that a summary may take for it
+WIDER = 4  # times the neighbours, to see what they would still take away
+
+Values = dict[str, Any]
+
+
+# What was learned, and what the budget bought.
+
+
+def described(model: IterGPRegressor, layout: Layout, path: Path) -> Values:
+    posterior, done = model.posterior_, model.posterior_.state.progress
+    return {
+        "model": str(path),
+        "bytes": path.stat().st_size,
+        "target": None if layout.target is None else layout.target.name,
+        "rows": int(model.row_counts_.sum()),
+        "distinct_rows": posterior.problem.n,
+        "learned": _learned(model, layout),
+        "budget": {
+            "asked": model.budget if isinstance(model.budget, str | None) else str(model.budget),
+            "actions": posterior.rank,
+            "passes": done.passes,
+            "seconds": {name: round(seconds, 3) for name, seconds in model.timings_.items()},
+            "status": model.status_.value,
+            "advice": model.status_.advice,
+        },
+    }
+
+
+def _learned(model: IterGPRegressor, layout: Layout) -> Values:
+    y_scale = float(model.scaling_.y_scale)
+    values = {path: np.asarray(value).tolist() for path, value in parameters(model.kernel_).items()}
+    return {
+        "kernel": formula(model.kernel_),
+        "parameters": values,
+        "noise_std": math.sqrt(model.noise_) * y_scale,
+        "noise_share": model.noise_ * y_scale**2 / max(_variance(model), np.finfo(float).tiny),
+        "features": _relevances(model, layout.inputs, values),
+    }
+
+
+def formula(kernel: Kernel) -> str:
+    """A kernel in a few words, without its lengthscales."""
+    if isinstance(kernel, Scaled):
+        return f"{float(kernel.scale):.3g} * {formula(kernel.kernel)}"
+    if isinstance(kernel, Sum | Product):
+        sign = " + " if isinstance(kernel, Sum) else " * "
+        return f"({formula(kernel.left)}{sign}{formula(kernel.right)})"
+    if isinstance(kernel, OnColumns):
+        return f"{formula(kernel.kernel)} on columns {', '.join(str(column + 1) for column in kernel.columns)}"
+    return type(kernel).__name__
+
+
+def _relevances(model: IterGPRegressor, names: list[str], values: Values) -> list[Values]:
+    """Lengthscales in each feature's own units, and 1 / lengthscale in its standard deviations; the most relevant first."""
+    scales = [value for path, value in values.items() if path.endswith("lengthscale") and np.size(value) == len(names)]
+    if len(scales) != 1:
+        return []
+    lengthscales = np.atleast_1d(np.asarray(scales[0]))
+    rows = [
+        {"name": name, "lengthscale": float(length * unit), "relevance": float(1.0 / length)}
+        for name, length, unit in zip(names, lengthscales, model.scaling_.x_scale, strict=True)
+    ]
+    return sorted(rows, key=lambda row: -row["relevance"])
+
+
+def _variance(model: IterGPRegressor) -> float:
+    """Of all targets of the fit, in units of y squared: the scaled ones, with the spread of merged rows."""
+    y, counts = model.posterior_.problem.y, model.row_counts_
+    total = counts.sum()
+    mean = (counts * y).sum() / total
+    return float(((counts * (y - mean) ** 2).sum() + model.scatter_) / total * model.scaling_.y_scale**2)
+
+
+# Predictions.
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """One value for each row, in the units of the target; and how the computational part was found."""
+
+    mean: np.ndarray
+    std: np.ndarray
+    computational_std: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    exact: bool
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        names = ("mean", "std", "computational_std", "lower", "upper")
+        return {name: getattr(self, name) for name in names}
+
+
+def predictions(model: IterGPRegressor, X: np.ndarray, level: float) -> Predictions:
+    """Of new observations: mean, standard deviation, what of it is computational, and the central interval."""
+    mean, std = model.predict(X, return_std=True)
+    computational, exact = computational_variance(model, X)
+    reach = float(ndtri(0.5 + level / 2)) * std
+    return Predictions(mean, std, np.sqrt(computational), mean - reach, mean + reach, exact)
+
+
+def computational_variance(model: IterGPRegressor, X: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Per row, in units of y squared; exact where the exact GP can be computed.
+
+    Elsewhere it is what four times as many neighbours would take away: guaranteed not to be too much.
+    """
+    if model.posterior_.problem.n <= EXACT_ROWS or model.status_ is Status.EXACT:
+        size = max(256, BATCH_BYTES // (24 * max(1, model.posterior_.rank)))
+        try:
+            parts = [model.decompose(X[i : i + size]).computational for i in range(0, len(X), size)]
+            return np.concatenate(parts), True
+        except InputError:  # K + noise is singular to rounding
+            pass
+    wider = copy.copy(model)
+    wider.neighbours = WIDER * (neighbours_of(model) or NEIGHBOURS)
+    less, more = latent_variance(wider, X), latent_variance(model, X)
+    return np.clip(more - less, 0.0, more), False
+
+
+def neighbours_of(model: IterGPRegressor) -> int:
+    """How many neighbours each prediction uses."""
+    if model.neighbours != "auto":
+        return int(model.neighbours)
+    return 0 if model.status_ is Status.EXACT else min(NEIGHBOURS, model.posterior_.problem.n)
+
+
+def latent_variance(model: IterGPRegressor, X: np.ndarray) -> np.ndarray:
+    return model.predict(X, return_std=True, include_noise=False)[1] ** 2
+
+
+# What is missing, and what more would buy.
+
+
+def measured(model: IterGPRegressor) -> Values:
+    """The computational share of the variance at some training inputs, and how fast it still fell."""
+    X = _sample(model)
+    return {"computational_share": _share(model, X), "more_budget": {"acting": _acting(model, X), "learning": _learning(model)}}
+
+
+def _sample(model: IterGPRegressor) -> np.ndarray:
+    """Some training inputs, in units of the scaled data."""
+    X = model.posterior_.problem.X
+    return X[np.sort(np.random.default_rng(0).permutation(len(X))[:POINTS])]
+
+
+def _share(model: IterGPRegressor, X: np.ndarray) -> Values:
+    """Of what `predict` gives; and, where it uses neighbours, of what the actions alone give that all predictions share."""
+    inputs = model.scaling_.x_mean + model.scaling_.x_scale * X
+    computational, exact = computational_variance(model, inputs)
+    share, error = ratio(computational, latent_variance(model, inputs), model.posterior_.problem.n)
+    kind, neighbours = "exact" if exact else "at least", neighbours_of(model)
+    before = _global_share(model, X, exact) if neighbours else None
+    return {"share": share, "error": error, "kind": kind, "points": len(X), "neighbours": neighbours, "global_actions": before}
+
+
+def ratio(parts: np.ndarray, wholes: np.ndarray, n: int) -> tuple[float, float]:
+    """sum(parts) / sum(wholes), and its standard error as that of n rows of which these are a random choice."""
+    m, total = len(wholes), float(wholes.sum())
+    if not total > 0:
+        return 0.0, 0.0
+    share = float(parts.sum()) / total
+    spread = float(((parts - share * wholes) ** 2).sum()) / max(1, m - 1)
+    return share, math.sqrt(spread * m * max(0.0, 1.0 - m / n)) / total
+
+
+def _global_share(model: IterGPRegressor, X: np.ndarray, exact: bool) -> Values | None:
+    """Exact, or an estimate, if its passes take no more than a part of the fit's time."""
+    posterior, done = model.posterior_, model.posterior_.state.progress
+    if exact:
+        parts = posterior.decompose(X)
+        return {"share": float(parts.computational.sum() / parts.combined.sum()), "error": 0.0, "kind": "exact"}
+    seconds = max(1.0, EXTRA * model.timings_.get("total", 0.0))
+    passes = min(PASSES, int(seconds * max(1, done.passes) / max(done.seconds, 1e-6)))
+    if passes < 1:
+        return None
+    share = posterior.computational_share(X, passes=passes)
+    found = {"share": share.estimate, "error": float(share.error), "bias_bound": _finite(share.bias_bound)}
+    return found | {"kind": "estimate", "passes": passes}
+
+
+def _acting(model: IterGPRegressor, X: np.ndarray) -> Values | None:
+    """How the mean variance fell over the last half of the actions: from a prefix of the same computation."""
+    rank = model.posterior_.rank
+    if rank < 2 or model.status_ is Status.EXACT:
+        return None
+    half, whole = model.scaling_.variance(model.posterior_.path(X, [rank // 2, rank]).var).mean(axis=1).tolist()
+    return {"from": rank // 2, "to": rank, "variance_from": half, "variance_to": whole, "fell_by": 1.0 - whole / half}
+
+
+def _learning(model: IterGPRegressor) -> Values | None:
+    """What the last half of the iterations of the last stage still gained, in nats per row."""
+    records = [record for record in model.trace_.learning if record.stage == model.trace_.learning[-1].stage]
+    if len(records) < 2:
+        return None
+    half, last = records[len(records) // 2 - 1], records[-1]
+    return {"iterations": len(model.trace_.learning), "over_the_last": len(records) - len(records) // 2,
+            "gained": half.objective - last.objective}  # fmt: skip
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,61 @@
+"""`itergp predict`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from itergp.cli.app import HeaderOption, JsonOption, ModelArgument, app, reporting, say
+from itergp.cli.files import existing, load_model, writable
+from itergp.errors import InputError
+from itergp.tables import csv_text, read_table, table_format, write_table
+
+
+@app.command()
+def predict(
+    model: ModelArgument,
+    new: Annotated[Path, typer.Argument(help="Rows to predict: CSV or Parquet.", metavar="NEW", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="Where predictions go, .csv or .parquet; printed by default.")] = None,
+    level: Annotated[float, typer.Option(help="Probability that a new observation lies in the interval.")] = 0.95,
+    header: HeaderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Mean, standard deviation, the computational part of it, and an interval, for each row in its order."""
+    with reporting():
+        if not 0 < level < 1:
+            raise InputError(f"--level is {level}; expected a probability between 0 and 1, such as 0.95.")
+        if out is not None:
+            table_format(writable(out, existing(model), existing(new)))
+        estimator, layout = load_model(existing(model))
+        table = read_table(existing(new), header, layout.names)
+        X, unused = layout.X(table), layout.unknown(table)
+        from itergp.cli.measuring import latent_variance, predictions, ratio
+
+        found = predictions(estimator, X, level)
+        share, _ = ratio(found.computational_std**2, latent_variance(estimator, X), len(X))
+        values = {
+            "rows": len(X),
+            "mean_std": float(found.std.mean()),
+            "noise_std": float(estimator.noise_**0.5 * estimator.scaling_.y_scale),
+            "computational_share": share,
+            "kind": "exact" if found.exact else "at least",
+            "level": level,
+            "unused_columns": unused,
+            "out": None if out is None else str(out),
+        }
+        if out is not None:
+            write_table(out, found.columns)
+        if as_json:
+            rows = {} if out is not None else {name: column.tolist() for name, column in found.columns.items()}
+            typer.echo(json.dumps(values | ({"predictions": rows} if rows else {}), allow_nan=False))
+            return
+        if unused:
+            say(f"Note: columns that the model does not know were left alone: {', '.join(map(repr, unused))}.")
+        if out is None:
+            typer.echo(csv_text(found.columns), nl=False)
+            return
+        from itergp.cli.drawing import draw_predictions
+
+        draw_predictions(values)
+        say(f"Written: {out}")

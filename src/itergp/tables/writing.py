@@ -1,0 +1,72 @@
+"""Results as CSV or Parquet: whole, or not at all."""
+
+import contextlib
+import csv
+import io
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from itergp.errors import InputError, StorageError
+
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+
+
+def table_format(path: Path) -> str:
+    """By the ending of the name; before any work is done, so that it is not done in vain."""
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path} ends in {path.suffix!r}; expected a name that ends in .csv or .parquet.")
+    kind = FORMATS[path.suffix.lower()]
+    if kind == "parquet":
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise InputError(
+                f"{path}: Parquet needs pyarrow, which is not installed. Run pip install 'itergp[data]', or use .csv."
+            ) from None
+    return kind
+
+
+def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+    """One column of numbers for each name. What was there before stays until all is written."""
+    kind = table_format(path)
+    try:
+        with _replacing(path) as temporary:
+            if kind == "csv":
+                with open(temporary, "x", encoding="utf-8", newline="") as file:
+                    _write_csv(file, columns)
+            else:
+                import pyarrow as pa
+                import pyarrow.parquet as pq
+
+                pq.write_table(pa.table(dict(columns)), temporary)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def csv_text(columns: Mapping[str, np.ndarray]) -> str:
+    text = io.StringIO(newline="")
+    _write_csv(text, columns)
+    return text.getvalue()
+
+
+def _write_csv(file: TextIO, columns: Mapping[str, np.ndarray]) -> None:
+    """Numbers with as many digits as it takes to read the same ones again."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path`, which takes its place when all went well, and is removed when not."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
