@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint campaign bench sanitize clean
+.PHONY: demo test lint campaign soak bench sanitize clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,10 @@ lint: $(VENV)/.installed
 # 10,000 random problems times all policies, in both precisions: about an hour on two idle cores.
 campaign: $(VENV)/.installed
 	$(BIN)/python benchmarks/campaign.py --problems 10000 --workers 2
+
+# Files under fire: killed fits, 20,000 damaged files, full disks and read-only folders. About ten minutes.
+soak: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py all
 
 $(VENV)/.bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --editable ".[bench]"

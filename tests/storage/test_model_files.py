@@ -77,7 +77,7 @@ def without_seconds(trace):
 
 
 @pytest.mark.parametrize("policy", STORED)
-@pytest.mark.parametrize("actions", [0, 1, 7])
+@pytest.mark.parametrize("actions", [1, 7])
 @pytest.mark.parametrize("case", ["one target", "noise per row", "several targets", "more data"])
 def test_a_loaded_model_predicts_and_refines_to_the_same_bits(policy, actions, case, tmp_path):
     if policy == "adversarial" and case == "several targets":
@@ -91,10 +91,9 @@ def test_a_loaded_model_predicts_and_refines_to_the_same_bits(policy, actions, c
     assert_same(loaded, saved)
     assert without_seconds(loaded.trace) == without_seconds(saved.trace)
     assert loaded.state.progress == saved.state.progress
-    for number in (1, 6):
-        refined = saved.refine(stop=MaxActions(number))
-        assert_same(loaded.refine(stop=MaxActions(number)), refined)
-    assert_same(through_a_file(loaded.refine(stop=MaxActions(6)), tmp_path), refined)
+    refined = loaded.refine(stop=MaxActions(6))
+    assert_same(refined, saved.refine(stop=MaxActions(6)))
+    assert_same(through_a_file(refined, tmp_path), refined)
 
 
 @pytest.mark.parametrize("policy", ["cg", "pseudo-input", "unit-pivoted", "schedule"])

@@ -54,7 +54,8 @@ class Checkpoint:
         state = solve(problem, policy, stop, state, seed, callback=checkpoint.write)
         checkpoint.write_now(state)
 
-    `write` is cheap to call after every step: it writes after the first one, and then every few seconds. When it cannot (a
+    `write` is cheap to call after every step: it writes after the first one, and then every few seconds (`every=0`: always,
+    which costs). When it cannot (a
     full disk, a read-only folder), it warns once, the fit goes on, and the last checkpoint stays. `resumed_at` is the number
     of actions that were found; `about` is the caller's own, kept in the manifest by `note`.
     """
@@ -84,7 +85,7 @@ class Checkpoint:
         if self._attempt(lambda new: self._put_state(state, new)):
             self._last = state
         now = time.monotonic()
-        self._next = now + max(self.every, SHARE * (now - begun))
+        self._next = now + max(self.every, SHARE * (now - begun)) if self.every else now
 
     def note(self, about: dict[str, Any]) -> None:
         """Keep this in the manifest from now on: what a fit knows before its first step, such as what it learned."""

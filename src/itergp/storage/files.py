@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors import safe_open
 
 from itergp import __version__
 from itergp.errors import StorageError
@@ -25,6 +24,8 @@ Tensors = dict[str, np.ndarray]
 
 FORMAT = 1
 KEY = "itergp"
+_DTYPES = {f"{name}{bits}": f"{name[0].upper()}{bits}" for name in ("float", "int", "uint") for bits in (16, 32, 64)}
+_DTYPES |= {"int8": "I8", "uint8": "U8", "bool": "BOOL"}
 _ZEROS = b"0" * 64
 _MARK = b'{"digest":"'  # where the text begins; the digest follows
 _MARK_IN_HEADER = b'{\\"digest\\":\\"'  # the same inside a JSON string
@@ -37,19 +38,39 @@ class Malformed(ValueError):  # noqa: N818 (a reason, which StorageError tells)
 
 
 def write(path: Path, kind: str, value: Any, tensors: Tensors) -> str:
-    """Write arrays and a JSON value into one file, and return its digest. OSError when that fails; nothing is left behind."""
-    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}  # others are written wrongly, silently
-    with _replacing(path) as temporary:
-        try:
-            save_file(arrays, temporary, {KEY: _text(kind, value).decode()})
-        except SafetensorError as error:
-            raise OSError(str(error)) from None
-        with open(temporary, "r+b") as file:
-            digest, place = _digest(file)
-            file.seek(place)
-            file.write(digest)
-            _to_disk(file)
-    return digest.decode()
+    """Write arrays and a JSON value into one file, and return its digest. OSError when that fails; nothing is left behind.
+
+    The library of the format would do, but what it writes first has a name that nobody can clean up after a kill, and
+    only its owner may read the result.
+    """
+    arrays = {name: _plain(tensors[name]) for name in sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))}
+    header = _header(_text(kind, value), arrays)
+    numbers = (array.reshape(-1).view(np.uint8).data for array in arrays.values())
+    parts: list[Any] = [len(header).to_bytes(8, "little"), header, *numbers]
+    whole = hashlib.sha256()
+    with _replacing(path) as temporary, open(temporary, "xb") as file:
+        for part in parts:
+            whole.update(part)
+            file.write(part)
+        file.seek(8 + header.find(_MARK_IN_HEADER) + len(_MARK_IN_HEADER))
+        file.write(whole.hexdigest().encode())
+        _to_disk(file)
+    return whole.hexdigest()
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """Row after row, little end first, as the format has it."""
+    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+
+
+def _header(text: bytes, arrays: Tensors) -> bytes:
+    entries: dict[str, Any] = {"__metadata__": {KEY: text.decode()}}
+    end = 0
+    for name, array in arrays.items():
+        start, end = end, end + array.nbytes
+        entries[name] = {"dtype": _DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": (start, end)}
+    header = json.dumps(entries, separators=(",", ":")).encode()
+    return header + b" " * (-len(header) % 8)  # numbers lie on multiples of eight bytes
 
 
 def read(path: Path, kind: str) -> tuple[Any, Tensors, str]:
@@ -71,7 +92,7 @@ def write_text(path: Path, kind: str, value: Any) -> None:
     """A JSON value in a file of its own, such as a manifest."""
     text = _text(kind, value)
     digest = hashlib.sha256(text).hexdigest().encode()
-    with _replacing(path) as temporary, open(temporary, "wb") as file:
+    with _replacing(path) as temporary, open(temporary, "xb") as file:
         file.write(text.replace(_ZEROS, digest, 1))
         _to_disk(file)
 
@@ -90,7 +111,7 @@ def read_text(path: Path, kind: str) -> Any:
 
 def array_digest(array: np.ndarray) -> str:
     """The SHA-256 of an array's shape, type and numbers."""
-    array = np.asarray(array, order="C")
+    array = _plain(array)
     digest = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
     digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
