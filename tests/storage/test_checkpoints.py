@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import stat
 import time
 import warnings
 
@@ -366,6 +367,17 @@ def test_a_fit_goes_on_where_its_checkpoint_cannot_be_written_and_warns_once(tmp
     again = Checkpoint(tmp_path, fingerprint(problem, policy, 0)).resume(problem, policy)
     assert again.rank == 14
     assert_same(Posterior(problem, again), Posterior(problem, whole))
+
+
+def test_a_folder_that_cannot_be_synchronised_is_none_the_worse(tmp_path, monkeypatch):
+    def refuse(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    fit(tmp_path, RandomAction(2), 8, cut=2)
+    resumed, checkpoint = fit(tmp_path, RandomAction(2), 8)
+    assert (checkpoint.resumed_at, resumed.rank) == (4, 8)
 
 
 def test_a_policy_whose_memory_cannot_be_stored_has_no_checkpoint_and_the_fit_says_so(tmp_path):

@@ -1,6 +1,8 @@
 """A model that was saved and loaded is the same model: the same predictions, and the same after any refinement, to the bit."""
 
+import copy
 import json
+import pickle
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -262,6 +264,14 @@ def test_a_file_that_cannot_be_refined_says_so_and_has_no_targets(tmp_path):
             assert json.loads(file.metadata()["itergp"])["value"]["refinable"] is refinable
     assert sizes[False] < sizes[True]
     assert keys[True] - keys[False] == {"y", "b", "KQ", "training_variance", "memory"}
+
+
+def test_a_model_without_something_can_be_copied_to_another_process(tmp_path):
+    loaded = through_a_file(fitted(RandomAction(), 5), tmp_path, refinable=False)
+    for copied in (copy.deepcopy(loaded), pickle.loads(pickle.dumps(loaded))):
+        assert np.array_equal(copied.mean(AT), loaded.mean(AT))
+        with pytest.raises(InputError, match="refinable=False"):
+            copied.refine(stop=MaxActions(1))
 
 
 def test_after_a_function_as_policy_refine_needs_one(tmp_path):

@@ -54,10 +54,10 @@ class Checkpoint:
         state = solve(problem, policy, stop, state, seed, callback=checkpoint.write)
         checkpoint.write_now(state)
 
-    `write` is cheap to call after every step: it writes after the first one, and then every few seconds (`every=0`: always,
-    which costs). When it cannot (a
-    full disk, a read-only folder), it warns once, the fit goes on, and the last checkpoint stays. `resumed_at` is the number
-    of actions that were found; `about` is the caller's own, kept in the manifest by `note`.
+    `write` is cheap to call after every step: it writes after the first one, and then every few seconds (with `every=0`
+    always). When it cannot, because the disk is full or the folder read-only, it warns once, the fit goes on, and the last
+    checkpoint stays. `resumed_at` is the number of actions that were found. What `note` is given, such as hyper-parameters
+    that were learned before the first step, is kept in the manifest too, and is found in `about` after `resume`.
     """
 
     def __init__(self, path: str | PathLike[str], fingerprint: dict[str, Any], every: float = SECONDS) -> None:

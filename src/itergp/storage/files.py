@@ -79,7 +79,7 @@ def read(path: Path, kind: str) -> tuple[Any, Tensors, str]:
         digest, place = _digest(file)
         file.seek(place)
         if file.read(64) != digest:
-            raise StorageError(f"{path} is damaged: its digest does not match its content. Use another copy of it.")
+            raise StorageError(f"{path} is damaged: its digest does not match its content. Use another copy, or make it anew.")
         with safe_open(path, framework="np") as contents:
             if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 raise StorageError(f"{path} was replaced while it was being read; read it again.")
@@ -105,7 +105,7 @@ def read_text(path: Path, kind: str) -> Any:
         if not text.startswith(_MARK):
             raise StorageError(f"{path} was not written by this library.")
         if hashlib.sha256(zeroed).hexdigest().encode() != digest:
-            raise StorageError(f"{path} is damaged: its digest does not match its content.")
+            raise StorageError(f"{path} is damaged: its digest does not match its content. Delete it to start anew.")
         return _value(path, text.decode(), kind)
 
 
@@ -184,8 +184,8 @@ def _to_disk(file: BinaryIO) -> None:
 
 
 def _folder_to_disk(folder: Path) -> None:
-    """The new name itself must survive a power failure; where folders cannot be opened (Windows), the system sees to it."""
-    with contextlib.suppress(PermissionError):
+    """The new name itself should survive a power failure, where the system knows how; the file is in its place already."""
+    with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

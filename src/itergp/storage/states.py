@@ -39,7 +39,7 @@ class NotStored:
         self.__dict__.update(known, _why=why)
 
     def _missing(self, *_: Any, **__: Any) -> Any:
-        raise InputError(self._why)
+        raise InputError(f"{self._why}.")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = __truediv__ = _missing
     __array__ = __getitem__ = __len__ = __iter__ = __float__ = __index__ = _missing
@@ -47,7 +47,7 @@ class NotStored:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # protocols, such as copying, ask for what they may do without
             raise AttributeError(name)
-        raise InputError(self._why)
+        return self._missing()
 
     def __repr__(self) -> str:
         return f"not stored: {self._why}"
