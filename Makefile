@@ -36,6 +36,7 @@ $(VENV)/.bench: $(VENV)/.installed
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/products.py
+	$(BIN)/python benchmarks/roofline.py
 	$(BIN)/python benchmarks/gradients.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/rounding.py
