@@ -16,12 +16,12 @@ from threadpoolctl import threadpool_limits
 from itergp.errors import InputError
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.gram import UNIT
+from itergp.linalg.neighbours import TREE_FEATURES, nearest
 from itergp.posterior.uncertainty import EXACT_ROWS, Certificate, Decomposition, certify, exact_variance
 
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
 
-TREE_FEATURES = 8  # a k-d tree up to here, brute force beyond
 BATCH = 256  # test points at once
 
 
@@ -159,9 +159,7 @@ def nearest_rows(posterior: "Posterior", X: np.ndarray, m: int) -> np.ndarray:
 
         return cKDTree(F).query(F_X, k=np.arange(1, m + 1), workers=-1)[1]
     if F is not None and F_X is not None:
-        from sklearn.neighbors import NearestNeighbors
-
-        return NearestNeighbors(n_neighbors=m, algorithm="brute").fit(F).kneighbors(F_X, return_distance=False)
+        return nearest(F_X, F, m, threads=problem.compute.threads)
     return _most_correlated(posterior, X, m)
 
 
