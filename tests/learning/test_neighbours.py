@@ -1,4 +1,4 @@
-"""The nearest-neighbour likelihood: a density of all data, the marginal likelihood itself when every earlier row is a neighbour."""
+"""The nearest-neighbour likelihood: a density of all data; with every earlier row a neighbour, the marginal likelihood."""
 
 import numpy as np
 import pytest

@@ -102,6 +102,14 @@ def test_a_callback_may_end_it():
     assert not learned.interrupted
 
 
+@pytest.mark.parametrize("method", ["subset", "iterative", "sgpr", "elbo"])
+def test_every_method_raises_the_exact_likelihood(method):
+    X, y = drawn(150)
+    objective = exact(X, y)
+    learned = learn(X, y, START, 0.5, method=method)
+    assert objective(learned.kernel, learned.noise).value < objective(START, 0.5).value - 0.1
+
+
 def test_noise_that_is_given_stays():
     X, y = drawn(200)
     assert learn(X, y, START, 0.123, learn_noise=False).noise == 0.123

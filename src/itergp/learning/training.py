@@ -23,6 +23,7 @@ from itergp.validate import choice, noise_variance
 METHODS = ("auto", "neighbours", "exact", "subset", "iterative", "sgpr", "elbo", "none")
 EXACT_ROWS = 1000  # up to here the exact likelihood is as fast as any other
 SMALL_BATCH, NEIGHBOURS = 3000, 30
+SUBSET, INDUCING_POINTS, BLOCK = 2000, 512, 256
 SETTLED = 1e-3  # nats per observation that finding the neighbours anew must still bring
 
 
@@ -159,8 +160,15 @@ def _stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> I
     """The stages of a method, each made when the one before it has ended: so it starts from where that led."""
     if method == "auto":
         method = "exact" if rows.n <= EXACT_ROWS else "neighbours"
-    makers = {"exact": _exact, "subset": _subset, "neighbours": _neighbours}
-    yield from makers[method](rows, run, seed, compute) if method in makers else ()
+    makers = {
+        "exact": _exact,
+        "subset": _subset,
+        "neighbours": _neighbours,
+        "iterative": _iterative,
+        "sgpr": _sgpr,
+        "elbo": _elbo,
+    }
+    return makers[method](rows, run, seed, compute) if method in makers else iter(())
 
 
 def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
@@ -172,7 +180,40 @@ def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]
 def _subset(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     from itergp.learning.exact import subset
 
-    yield "subset", subset(rows.X, rows.y, 2000, counts=rows.counts, scatter=rows.scatter, seed=seed, compute=compute), 50
+    yield "subset", subset(rows.X, rows.y, SUBSET, counts=rows.counts, scatter=rows.scatter, seed=seed, compute=compute), 50
+
+
+def _iterative(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    """The likelihood of all rows by products with K, from where that of a subset leads."""
+    from itergp.learning.iterative import iterative
+
+    yield from _subset(rows, run, seed, compute)
+    given = {"counts": rows.counts, "scatter": rows.scatter, "seed": seed, "compute": compute}
+    yield "iterative", iterative(rows.X, rows.y, **given, tick=run.tick), 30
+
+
+def _sgpr(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    from itergp.learning.inducing import sgpr
+
+    given = {"counts": rows.counts, "scatter": rows.scatter, "seed": seed, "compute": compute}
+    yield "inducing points", sgpr(rows.X, rows.y, INDUCING_POINTS, **given), 100
+
+
+def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    """The computation-aware ELBO of pseudo-inputs, from where the neighbours lead; the actions are chosen anew twice."""
+    from itergp.learning.actions import elbo
+    from itergp.posterior.combined import condition
+    from itergp.prior.gp import Prior
+    from itergp.solver.policies import PseudoInput
+    from itergp.solver.stopping import MaxActions
+
+    yield from _neighbours(rows, run, seed, compute)
+    for _ in range(3):
+        kernel, noise = run.space.values(run.theta)
+        block = PseudoInput(block_size=BLOCK)
+        Q = condition(Prior(kernel), rows.X, rows.y, rows.N(noise), block, MaxActions(min(BLOCK, rows.n)), compute, seed).actions
+        given = {"counts": rows.counts, "scatter": rows.scatter, "compute": compute, "tick": run.tick}
+        yield "computation-aware ELBO", elbo(rows.X, rows.y, Q, **given), 10
 
 
 def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:

@@ -1,0 +1,152 @@
+"""Claim: whole fits, learning included, are better than the peers' for their time.
+
+Split 0 of each data set, standardised with the training part; every run has a process of its own, one after the other. Beside
+itergp: GPyTorch's SGPR (512 inducing points, ARD Matern 3/2, 60 Adam steps at 0.1, float32, as it comes) and GPBoost's Vecchia
+approximation (30 neighbours, `matern_ard` 1.5, maximum likelihood, float64). Seconds are those of fit and prediction
+together; NLL and RMSE are those of the standardised target; coverage is that of 95 % intervals.
+
+    python benchmarks/learning.py [--datasets parkinsons bike] [--peers sgpr vecchia] [--budgets none 10 30 90] [--plot curve.png]
+
+`--budgets` are seconds for itergp ("none": its default, counted); with several, `--plot` draws NLL over the budget.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from common import load_split, print_table
+
+DATASETS = ("parkinsons", "bike", "protein", "keggdirected", "keggundirected")
+
+
+def itergp_fit(X, y, X_new, budget):
+    from itergp import IterGPRegressor
+
+    model = IterGPRegressor(budget=None if budget == "none" else f"{budget}s").fit(X, y)
+    fitted = time.perf_counter()
+    mean, std = model.predict(X_new, return_std=True)
+    about = {
+        "learned": model.timings_.get("learning", 0.0), "predicted": time.perf_counter() - fitted, "noise": model.noise_,
+        "actions": model.posterior_.rank, "status": model.status_.name,
+    }  # fmt: skip
+    return mean, std**2, about
+
+
+def sgpr(X, y, X_new, _):
+    import gpytorch
+    import torch
+
+    X, y, X_new = (torch.from_numpy(np.asarray(part, dtype=np.float32)) for part in (X, y, X_new))
+    torch.manual_seed(0)
+    inducing = X[torch.randperm(len(X))[:512]].clone()
+
+    class Model(gpytorch.models.ExactGP):
+        def __init__(self, likelihood):
+            super().__init__(X, y, likelihood)
+            self.mean_module = gpytorch.means.ConstantMean()
+            base = gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel(nu=1.5, ard_num_dims=X.shape[1]))
+            self.covar_module = gpytorch.kernels.InducingPointKernel(base, inducing_points=inducing, likelihood=likelihood)
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    likelihood = gpytorch.likelihoods.GaussianLikelihood()
+    model = Model(likelihood)
+    objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
+    model.train(), likelihood.train()
+    for _ in range(60):
+        optimiser.zero_grad()
+        loss = -objective(model(X), y)
+        loss.backward()
+        optimiser.step()
+    model.eval(), likelihood.eval()
+    with torch.no_grad():
+        prediction = likelihood(model(X_new))
+    noise = float(likelihood.noise.detach())
+    return prediction.mean.numpy().astype(float), prediction.variance.numpy().astype(float), {"noise": noise}
+
+
+def vecchia(X, y, X_new, _):
+    import gpboost
+
+    model = gpboost.GPModel(
+        gp_coords=X, cov_function="matern_ard", cov_fct_shape=1.5, gp_approx="vecchia", num_neighbors=30, likelihood="gaussian"
+    )
+    model.fit(y=y)
+    prediction = model.predict(gp_coords_pred=X_new, predict_var=True, predict_response=True)
+    return prediction["mu"], prediction["var"], {"noise": float(np.ravel(model.get_cov_pars())[0])}
+
+
+METHODS = {"itergp": itergp_fit, "sgpr": sgpr, "vecchia": vecchia}
+
+
+def worker(method, dataset, budget):
+    """One fit and prediction; prints its record."""
+    X, y, X_new, y_new = load_split(dataset)
+    began = time.perf_counter()
+    mean, variance, about = METHODS[method](X, y, X_new, budget)
+    seconds = time.perf_counter() - began
+    error = y_new - mean
+    record = {
+        "dataset": dataset, "method": method, "budget": budget, "rows": len(X), "seconds": seconds,
+        "nll": float(np.mean(0.5 * np.log(2 * np.pi * variance) + 0.5 * error**2 / variance)),
+        "rmse": float(np.sqrt(np.mean(error**2))), "coverage": float(np.mean(np.abs(error) < 1.959964 * np.sqrt(variance))),
+    }  # fmt: skip
+    print(json.dumps(record | about), flush=True)
+
+
+def run(method, dataset, budget="none"):
+    """A record, from a process of its own; None where the peer is missing or fails."""
+    command = [sys.executable, __file__, "--worker", json.dumps([method, dataset, budget])]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        print(f"{method} on {dataset} failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}")
+        return None
+    record = json.loads(done.stdout.strip().splitlines()[-1])
+    print(json.dumps(record), flush=True)
+    return record
+
+
+def plot(records, path):
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len({r["dataset"] for r in records}), figsize=(11, 3), constrained_layout=True, squeeze=False)
+    for ax, dataset in zip(axes[0], dict.fromkeys(r["dataset"] for r in records), strict=True):
+        curve = [r for r in records if r["dataset"] == dataset and r["method"] == "itergp" and r["budget"] != "none"]
+        ax.plot([float(r["budget"]) for r in curve], [r["nll"] for r in curve], "o-", color="#2f6db3", label="itergp")
+        for method, colour in (("sgpr", "#3a8f4b"), ("vecchia", "#7d4ea3")):
+            for r in (r for r in records if r["dataset"] == dataset and r["method"] == method):
+                ax.plot(r["seconds"], r["nll"], "s", color=colour, label={"sgpr": "SGPR", "vecchia": "Vecchia"}[method])
+        ax.set(xscale="log", title=dataset, xlabel="seconds", ylabel="test NLL")
+        ax.legend(frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--datasets", nargs="+", default=DATASETS[:4], choices=DATASETS)
+    arguments.add_argument("--peers", nargs="*", default=["sgpr", "vecchia"], choices=["sgpr", "vecchia"])
+    arguments.add_argument("--budgets", nargs="+", default=["none"])
+    arguments.add_argument("--plot")
+    arguments.add_argument("--worker")
+    options = arguments.parse_args()
+    if options.worker:
+        return worker(*json.loads(options.worker))
+    records = []
+    for dataset in options.datasets:
+        records += [run("itergp", dataset, budget) for budget in options.budgets]
+        records += [run(peer, dataset) for peer in options.peers]
+    records = [record for record in records if record is not None]
+    shown = ("dataset", "method", "budget", "seconds", "nll", "rmse", "coverage", "noise")
+    print_table(shown, [[f"{r[k]:.3g}" if isinstance(r[k], float) else r[k] for k in shown] for r in records])
+    if options.plot:
+        plot(records, options.plot)
+
+
+if __name__ == "__main__":
+    main()
