@@ -4,8 +4,8 @@ With the constants of the profile inside the features, f = rate * x, every gradi
 W k for the scales, of W k'(s) (f - f')_c^2 for the lengthscales, and of W k'(s) (f_i - f_j)_c over j for the inputs. Each group
 of 64 rows has sums of its own, which are added in one order: the same bits for any number of threads.
 
-Measured beside JAX tiles on two cores, n = 1,024 to 20,000, d = 1 to 200 (`benchmarks/gradients.py`): two to ten times faster
-up to r = 64, 1.3 times for r = 256, equal for r = 1,024, where A B^T takes the time of both. So every sum of leaves stays here.
+Measured beside JAX tiles on 2 cores, n = 1,024 to 5,000, d = 1 to 200 (`benchmarks/gradients.py`): two to ten times as fast up
+to r = 64, 1.3 times for r = 256, 0.9 times for r = 1,024, where A B^T takes the time of both. So all sums of leaves stay here.
 """
 
 from typing import Any
