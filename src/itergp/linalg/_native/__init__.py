@@ -49,13 +49,13 @@ _PROFILES = {RBF: (0, 0.5**0.5), Periodic: (0, 0.5**0.5), Matern12: (1, 1.0), Ma
 
 def components(kernel: Kernel) -> list[Component] | None:
     """The kernel as a sum of stationary components, or None if it is none."""
-    if isinstance(kernel, Scaled):
+    if type(kernel) is Scaled:
         inner = components(kernel.kernel)
         return inner and [Component(c.weight * kernel.scale, c.kind, c.alpha, c.features) for c in inner]
-    if isinstance(kernel, Sum):
+    if type(kernel) is Sum:
         left, right = components(kernel.left), components(kernel.right)
         return left and right and left + right
-    if isinstance(kernel, OnColumns):
+    if type(kernel) is OnColumns:
         inner, columns = components(kernel.kernel), list(kernel.columns)
         return inner and [Component(c.weight, c.kind, c.alpha, _on(c.features, columns)) for c in inner]
     if type(kernel) is Constant:
