@@ -19,7 +19,7 @@ from itergp.learning.rows import Rows, sound
 from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
-from itergp.linalg.weighted import added, diagonal_gradient, low_rank_gradient
+from itergp.linalg.weighted import added, diagonal_gradient, low_rank_columns_gradient, low_rank_gradient
 from itergp.prior.gp import Prior
 from itergp.prior.kernels import Kernel
 from itergp.solver.problem import Problem
@@ -56,10 +56,15 @@ class Observed:
     noise: float
     Q: np.ndarray | sp.csc_array
     KQ: np.ndarray
-    A: np.ndarray  # Q^T N Q
+    shares: np.ndarray  # Q^T N Q / noise
     factor: tuple[np.ndarray, bool]  # of G = Q^T K Q + A + diag(tau)
     G: np.ndarray
     c: np.ndarray  # G^{-1} Q^T y
+
+    @property
+    def A(self) -> np.ndarray:
+        """Q^T N Q"""
+        return self.noise * self.shares
 
     @property
     def logdet(self) -> float:
@@ -94,18 +99,18 @@ def _observe(rows: Rows, Q: np.ndarray | sp.csc_array, kernel: Kernel, noise: fl
         if gram.dtype == np.float32:
             Q = Q.astype(np.float32).astype(np.float64)  # the rounded vectors are the actions
         KQ = gram.multiply(Q, tick)
-    A = Q.T @ sp.diags_array(rows.N(noise)) @ Q
-    A = A.toarray() if sp.issparse(A) else A
+    shares = Q.T @ sp.diags_array(1.0 / rows.counts) @ Q
+    shares = shares.toarray() if sp.issparse(shares) else shares
     tau = gram.rounding(rows.n, np.linalg.norm(KQ, axis=0), "float64" if sp.issparse(Q) else None)
     G = np.asarray(Q.T @ KQ)
-    G = (G + G.T) / 2 + A + np.diag(np.broadcast_to(tau, len(A)))
+    G = (G + G.T) / 2 + noise * shares + np.diag(np.broadcast_to(tau, len(G)))
     factor = scipy.linalg.cho_factor(G, lower=True, check_finite=False)
     c = scipy.linalg.cho_solve(factor, np.asarray(Q.T @ rows.y), check_finite=False)
-    return Observed(rows, gram, noise, Q, KQ, A, factor, G, c)
+    return Observed(rows, gram, noise, Q, KQ, shares, factor, G, c)
 
 
 def _negative_elbo(at: Observed, tick: Tick) -> Evaluation:
-    rows, t, r = at.rows, at.rows.t, len(at.A)
+    rows, t, r = at.rows, at.rows.t, len(at.G)
     N, A, B, c = rows.N(at.noise), at.A, at.KQ, at.c
     factor_A = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
     logdet_A = 2.0 * float(np.log(np.diag(factor_A[0])).sum())
@@ -124,26 +129,26 @@ def _negative_elbo(at: Observed, tick: Tick) -> Evaluation:
     S = inner + 0.5 * c @ c.T + 0.5 * t * (E + inverse - GAG)
     H = np.asarray(at.Q @ S) - (t * BG / N[:, None] + e @ c.T)
     slopes = added(_slopes(at, H, tick), diagonal_gradient(at.gram.kernel, at.gram.X - at.gram.origin, 0.5 * t / N))
-    # the noise: dA = A dnoise / noise, and N in the expectation
+    # the noise: dA = shares * dnoise, and N in the expectation
     S_A = inner + 0.5 * t * (E + 2.0 * inverse - GAG)
     direct = 0.5 * (t * (rows.n - r) - float((((misfit**2).sum(axis=1) + t * variance) / N).sum()))
-    return rows.evaluation(at.noise, expected + divergence, slopes, (float((S_A * A).sum()) + direct) / at.noise)
+    return rows.evaluation(at.noise, expected + divergence, slopes, float((S_A * at.shares).sum()) + direct / at.noise)
 
 
 def _negative_projected_likelihood(at: Observed, tick: Tick) -> Evaluation:
-    rows, t, r = at.rows, at.rows.t, len(at.A)
+    rows, t, r = at.rows, at.rows.t, len(at.G)
     value = 0.5 * (float((at.c * (at.G @ at.c)).sum()) + t * (at.logdet + r * np.log(2.0 * np.pi)))
     S = 0.5 * (t * at.solve(np.eye(r)) - at.c @ at.c.T)
     slopes = _slopes(at, np.asarray(at.Q @ S), tick)
-    return rows.evaluation(at.noise, value, slopes, float((S * at.A).sum()) / at.noise)
+    return rows.evaluation(at.noise, value, slopes, float((S * at.shares).sum()))
 
 
 def _slopes(at: Observed, H: np.ndarray, tick: Tick) -> dict[str, Any]:
     """Gradient of sum_ij (H Q^T)_ij k(x_i, x_j)."""
     if sp.issparse(at.Q):
         support, some = _support(at.Q)
-        return low_rank_gradient(at.gram, H, some, support, tick)
-    return low_rank_gradient(at.gram, H, at.Q, None, tick)
+        return low_rank_columns_gradient(at.gram, support, H, some, tick)
+    return low_rank_gradient(at.gram, H, at.Q, tick)
 
 
 def _support(Q: sp.csc_array) -> tuple[np.ndarray, np.ndarray]:

@@ -28,6 +28,7 @@ from itergp.learning.nystrom import Nystrom
 from itergp.learning.parameters import Evaluation
 from itergp.learning.rows import Rows, sound
 from itergp.linalg.compute import Compute
+from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.weighted import added, low_rank_gradient
 from itergp.prior.gp import Prior
 from itergp.prior.kernels import Kernel
@@ -43,18 +44,18 @@ class OutOfTime(ItergpError):  # noqa: N818 (not an error of the caller's)
 
 def iterative(
     X: ArrayLike, y: ArrayLike, *, counts: ArrayLike | None = None, scatter: float = 0.0, probes: int = 8, rank: int = 512,
-    tolerance: float = 1e-2, max_iterations: int = 200, compute: Compute = Compute(), deadline: float | None = None,  # noqa: B008
-    seed: int = 0,
+    tolerance: float = 1e-2, max_iterations: int = 200, seed: int = 0, compute: Compute = Compute(),  # noqa: B008
+    deadline: float | None = None, tick: Tick = no_tick,
 ) -> "IterativeLikelihood":  # fmt: skip
     """- log N(y; 0, K_hat) per observation, estimated with `probes` random vectors and a preconditioner of `rank`.
 
     Solves end at a residual of `tolerance` relative to the right-hand side. `deadline` is a value of time.monotonic(); a call
-    that is under way then raises OutOfTime, between two tiles.
+    that is under way then raises OutOfTime, between two tiles. `tick` is called there too.
     """
     rows = Rows.of(X, y, counts, scatter)
     return IterativeLikelihood(
         rows, count("probes", probes), count("rank", rank), positive("tolerance", tolerance),
-        count("max_iterations", max_iterations), compute, deadline, seed,
+        count("max_iterations", max_iterations), seed, compute, deadline, tick,
     )  # fmt: skip
 
 
@@ -71,11 +72,11 @@ class IterativeLikelihood:
     """An objective that keeps the solutions of its last call to start the next one from. `work` is a record of that call."""
 
     def __init__(
-        self, rows: Rows, probes: int, rank: int, tolerance: float, max_iterations: int, compute: Compute,
-        deadline: float | None, seed: int,
+        self, rows: Rows, probes: int, rank: int, tolerance: float, max_iterations: int, seed: int, compute: Compute,
+        deadline: float | None, tick: Tick,
     ) -> None:  # fmt: skip
         self.rows, self.tolerance, self.max_iterations = rows, tolerance, max_iterations
-        self.compute, self.deadline = compute, deadline
+        self.compute, self.deadline, self.tick = compute, deadline, tick
         rng = np.random.default_rng(seed)
         self._Z = rows.X[np.sort(rng.choice(rows.n, min(rank, rows.n), replace=False))]
         self._w_X, self._w_Z = (rng.choice([-1.0, 1.0], (size, probes)) for size in (rows.n, len(self._Z)))
@@ -86,6 +87,7 @@ class IterativeLikelihood:
         return sound(kernel, lambda: self._evaluate(kernel, noise))
 
     def _tick(self) -> None:
+        self.tick()
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise OutOfTime("The deadline passed before the likelihood was evaluated; give more time, or fewer rows.")
 
@@ -107,9 +109,10 @@ class IterativeLikelihood:
         energy = float((alpha * (rows.y + solved.R[:, :t])).sum())
         logdet = nystrom.P.logdet() + float(quadratures.mean())
         value = 0.5 * (energy + t * (logdet + rows.n * np.log(2.0 * np.pi)))
-        self.work = Work(gram.passes, float(solved.residuals[: t + s].max()), 0.5 * t * _standard_error(quadratures) / rows.total)
+        standard_error = 0.5 * t * _standard_error(quadratures) / rows.total
+        self.work = Work(gram.passes, float(solved.residuals[: t + s].max()), standard_error)
         # <W, dK>, W = t/(2s) u p^T - alpha alpha^T / 2, and <G, dP> for what P contributes in closed form
-        slopes = low_rank_gradient(gram, np.hstack([0.5 * t / s * u, -0.5 * alpha]), np.hstack([p, alpha]), None, self._tick)
+        slopes = low_rank_gradient(gram, np.hstack([0.5 * t / s * u, -0.5 * alpha]), np.hstack([p, alpha]), self._tick)
         GU = 0.5 * t * (nystrom.scaled() - p @ (p.T @ nystrom.U) / s)
         slopes = added(slopes, nystrom.gradient(GU)[0])
         in_N = 0.5 * (t / s * (p * (u - p)).sum(axis=1) - (alpha**2).sum(axis=1))

@@ -31,7 +31,7 @@ class Rows:
         y = targets("y", y, len(X))
         counts = np.ones(len(X)) if counts is None else finite("counts", np.asarray(counts, dtype=np.float64))
         if counts.shape != (len(X),) or not (counts >= 1).all():
-            raise InputError(f"counts has shape {counts.shape}; expected ({len(X)},): at least 1 observation for each row of X.")
+            raise InputError(f"counts has shape {counts.shape}; expected ({len(X)},), each at least 1: one per row of X.")
         if not 0 <= scatter < np.inf:
             raise InputError(f"scatter is {scatter!r}; expected a sum of squares, so a finite number >= 0.")
         return Rows(X, y[:, None] if y.ndim == 1 else y, counts, float(scatter))
@@ -89,7 +89,7 @@ def sound(kernel: Kernel, evaluate: Callable[[], Evaluation]) -> Evaluation:
     try:
         with np.errstate(all="ignore"):
             found = evaluate()
-    except (np.linalg.LinAlgError, KernelError):
+    except (np.linalg.LinAlgError, ArithmeticError, KernelError):
         return Evaluation(WORST, no_slopes(kernel), 0.0)
     numbers: list[Any] = [found.value, found.noise, *found.kernel.values()]
     if not all(np.isfinite(number).all() for number in numbers):

@@ -8,16 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from itergp.linalg._jax import as_tree, differentiable
-from itergp.linalg.engines import Tick, get, no_tick
+from itergp.linalg._jax import ENGINE, as_tree
+from itergp.linalg._jax import GRADIENT_TILE as TILE
+from itergp.linalg.engines import Engine, Tick, no_tick
 from itergp.linalg.gram import Gram
 from itergp.prior.kernels import Kernel, parameters, with_parameters
 
 Slopes = dict[str, Any]  # by the path of the parameter
-TILE = 512  # larger tiles leave the cache: measured slower per entry
 ROWS = 2048  # of a low-rank gradient between two ticks
 
 
@@ -30,34 +29,39 @@ def no_slopes(kernel: Kernel) -> Slopes:
     return {path: np.zeros(np.shape(value)) for path, value in parameters(kernel).items()}
 
 
-def low_rank_gradient(
-    gram: Gram, A: np.ndarray, B: np.ndarray, columns: np.ndarray | None = None, tick: Tick = no_tick
-) -> Slopes:
-    """Gradient of sum_ij (A B^T)_ij k(x_i, x_j) in the parameters; j runs over `columns` only, where they are given.
-
-    The symmetric case evaluates each pair once, with the weights A B^T + B A^T.
-    """
-    kernel, engine, X = gram.kernel, gram.engine, gram.X - gram.origin
-    if engine.name == "numpy" and not get("jax").supports(kernel, X.shape[1]):
-        engine = get("jax")  # the reference engine's gradient is made of differences: for tests
-    slopes = no_slopes(kernel)
+def low_rank_gradient(gram: Gram, A: np.ndarray, B: np.ndarray, tick: Tick = no_tick) -> Slopes:
+    """Gradient of sum_ij (A B^T)_ij k(x_i, x_j) in the parameters; each pair evaluated once, with weights A B^T + B A^T."""
+    X, slopes = gram.X - gram.origin, no_slopes(gram.kernel)
     for i in range(0, gram.n, ROWS):
         here, after = slice(i, i + ROWS), slice(i + ROWS, None)
         tick()
-        if columns is not None:
-            slopes = added(slopes, parameters(engine.gradient(kernel, X[here], X[columns], A[here], B)[0]))
-            continue
-        slopes = added(slopes, parameters(engine.gradient(kernel, X[here], X[here], A[here], B[here])[0]))
+        slopes = added(slopes, _engine_gradient(gram, X[here], X[here], A[here], B[here]))
         if i + ROWS < gram.n:
             tick()
             left, right = np.hstack([A[here], B[here]]), np.hstack([B[after], A[after]])
-            slopes = added(slopes, parameters(engine.gradient(kernel, X[here], X[after], left, right)[0]))
+            slopes = added(slopes, _engine_gradient(gram, X[here], X[after], left, right))
     return slopes
+
+
+def low_rank_columns_gradient(gram: Gram, columns: np.ndarray, A: np.ndarray, B: np.ndarray, tick: Tick = no_tick) -> Slopes:
+    """Gradient of sum_ij (A B^T)_ij k(x_i, x_{columns[j]}) in the parameters, where weights reach some columns only."""
+    X, slopes = gram.X - gram.origin, no_slopes(gram.kernel)
+    for i in range(0, gram.n, ROWS):
+        tick()
+        slopes = added(slopes, _engine_gradient(gram, X[i : i + ROWS], X[columns], A[i : i + ROWS], B))
+    return slopes
+
+
+def _engine_gradient(gram: Gram, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> Slopes:
+    engine: Engine = gram.engine
+    if engine.name == "numpy" and not ENGINE.supports(gram.kernel, X0.shape[1]):
+        engine = ENGINE  # the reference engine's gradient is made of differences: for tests
+    return parameters(engine.gradient(gram.kernel, X0, X1, A, B)[0])
 
 
 def gradient(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> tuple[Slopes, np.ndarray]:
     """Gradient of sum_ij W_ij k(x_i, x'_j) in the parameters and in X0, for dense weights."""
-    if get("jax").supports(kernel, X0.shape[1]):
+    if ENGINE.supports(kernel, X0.shape[1]):
         return _differences(kernel, lambda k: float((W * k(X0, X1)).sum())), _differences_in_inputs(kernel, X0, X1, W)
     slopes, in_inputs = no_slopes(kernel), np.zeros_like(X0)
     for i in range(0, len(X0), TILE):
@@ -71,7 +75,7 @@ def gradient(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> t
 
 def symmetric_gradient(kernel: Kernel, X: np.ndarray, W: np.ndarray) -> Slopes:
     """Gradient of sum_ij W_ij k(x_i, x_j) in the parameters, for a symmetric W of which the lower half is read."""
-    if get("jax").supports(kernel, X.shape[1]):
+    if ENGINE.supports(kernel, X.shape[1]):
         W = 2.0 * np.tril(W, -1) + np.diag(np.diag(W))
         return _differences(kernel, lambda k: float((W * k(X, X)).sum()))
     slopes = no_slopes(kernel)
@@ -88,14 +92,16 @@ def symmetric_gradient(kernel: Kernel, X: np.ndarray, W: np.ndarray) -> Slopes:
 
 def diagonal_gradient(kernel: Kernel, X: np.ndarray, w: np.ndarray) -> Slopes:
     """Gradient of sum_i w_i k(x_i, x_i) in the parameters."""
-    if get("jax").supports(kernel, X.shape[1]):
+    if ENGINE.supports(kernel, X.shape[1]):
         return _differences(kernel, lambda k: float(w @ k.diagonal(X)))
     slopes = no_slopes(kernel)
     with jax.enable_x64(True):
         tree = as_tree(kernel, np.float64)
         for i in range(0, len(X), TILE):
-            found = _diagonal_slopes(tree, _rows(X[i : i + TILE]), _zeros(w[i : i + TILE], (TILE,)))
-            slopes = added(slopes, _as_numpy(found))
+            weights = np.zeros(TILE)
+            weights[: len(w[i : i + TILE])] = w[i : i + TILE]
+            found = _diagonal_slopes(tree, ENGINE.padded(X[i : i + TILE], TILE), weights)
+            slopes = added(slopes, parameters(jax.tree.map(np.asarray, found)))
     return slopes
 
 
@@ -109,30 +115,9 @@ def _diagonal_slopes(kernel: Kernel, X: Any, w: Any) -> Any:
     return jax.grad(lambda kernel: w @ point_variances(kernel, X))(kernel)
 
 
-@jax.jit
-def _slopes(kernel: Kernel, X0: Any, X1: Any, W: Any) -> Any:
-    return jax.grad(lambda kernel, X0: jnp.sum(W * differentiable(kernel, X0, X1)), argnums=(0, 1))(kernel, X0)
-
-
 def _tile_gradient(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> tuple[Slopes, np.ndarray]:
-    with jax.enable_x64(True):
-        found, slope = _slopes(as_tree(kernel, np.float64), _rows(X0), _rows(X1), _zeros(W, (TILE, TILE)))
-        return _as_numpy(found), np.asarray(slope)[: len(X0)]
-
-
-def _as_numpy(kernel: Kernel) -> Slopes:
-    return {path: np.asarray(value) for path, value in parameters(kernel).items()}
-
-
-def _rows(X: np.ndarray) -> np.ndarray:
-    """Full tiles: one shape is compiled."""
-    return np.concatenate([X, np.broadcast_to(X[:1], (TILE - len(X), X.shape[1]))])
-
-
-def _zeros(W: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    out = np.zeros(shape)
-    out[tuple(slice(size) for size in W.shape)] = W
-    return out
+    slopes, slope = ENGINE.weighted_gradient(kernel, X0, X1, W)
+    return parameters(slopes), slope
 
 
 def _differences(kernel: Kernel, total: Callable[[Kernel], float]) -> Slopes:
