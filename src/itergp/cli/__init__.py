@@ -4,12 +4,14 @@ import contextlib
 import io
 import sys
 
-from itergp.cli import demo, fitting, information, predicting  # noqa: F401 (each adds its commands)
-from itergp.cli.app import app
-
 
 def main() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, io.UnsupportedOperation):  # somebody's replacement
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    app()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, io.UnsupportedOperation):  # somebody's replacement
+                stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        from itergp.cli.commands import app
+
+        app()
+    except KeyboardInterrupt:  # so early that no command has begun, or so late that all are done
+        sys.exit(1)

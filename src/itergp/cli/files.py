@@ -35,13 +35,11 @@ def writable(path: Path, *inputs: Path) -> Path:
 
 
 def save_model(path: Path, model: Any, layout: Layout) -> None:
-    """Whole or not at all; Ctrl-C waits until it is done."""
+    """Whole or not at all."""
     from itergp import storage
     from itergp.persistence import about
-    from itergp.progress import holding_interrupts
 
-    with holding_interrupts():
-        storage.save(path, model.posterior_, about(model) | {"table": layout.as_json()})
+    storage.save(path, model.posterior_, about(model) | {"table": layout.as_json()})
 
 
 def load_model(path: Path) -> tuple[Any, Layout]:

@@ -1,6 +1,5 @@
 """`itergp fit`, `refine` and `update`: a model is computed, saved, and then explained."""
 
-import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ import typer
 
 from itergp.cli.app import BudgetOption, HeaderOption, JsonOption, ModelArgument, app, reporting, say
 from itergp.cli.files import existing, load_model, save_model, writable
+from itergp.errors import InputError, ItergpError
 from itergp.tables import Layout, read_table
 
 OutOption = Annotated[Path | None, typer.Option(help="Where the model goes; MODEL itself is replaced by default.")]
@@ -39,8 +39,7 @@ def fit(
         from itergp.estimator import IterGPRegressor
 
         model = IterGPRegressor(budget=budget, cache=cache, random_state=seed)
-        _compute(model, budget, "fitting", lambda: model.fit(X, y))
-        _finish(model, layout, out, as_json)
+        _compute(model, budget, "fitting", lambda: model.fit(X, y), layout, out, as_json)
 
 
 @app.command()
@@ -55,8 +54,7 @@ def refine(
         out = writable(out or existing(model))
         _check(budget)
         estimator, layout = load_model(existing(model))
-        _compute(estimator, budget, "refining", lambda: estimator.refine(budget))
-        _finish(estimator, layout, out, as_json)
+        _compute(estimator, budget, "refining", lambda: estimator.refine(budget), layout, out, as_json)
 
 
 @app.command()
@@ -68,18 +66,15 @@ def update(
     header: HeaderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add rows to a model; hyper-parameters stay. The budget is that of the fit unless given. Ctrl-C saves what there is."""
+    """Add rows to a model; hyper-parameters stay. Without a budget, the last one holds. Ctrl-C saves what there is."""
     with reporting():
         out = writable(out or existing(model), existing(more))
         _check(budget)
         estimator, layout = load_model(existing(model))
         table = read_table(more, header, layout.names)
         X, y = layout.X(table), layout.y(table)
-        before = estimator.budget
-        estimator.budget = before if budget is None else budget
-        _compute(estimator, estimator.budget, "updating", lambda: estimator.partial_fit(X, y))
-        estimator.budget = before
-        _finish(estimator, layout, out, as_json)
+        estimator.budget = budget or estimator.budget
+        _compute(estimator, estimator.budget, "updating", lambda: estimator.partial_fit(X, y), layout, out, as_json)
 
 
 def _check(budget: str | None, cache: str = "auto") -> None:
@@ -87,29 +82,33 @@ def _check(budget: str | None, cache: str = "auto") -> None:
     from itergp.budgets import Budget
     from itergp.linalg.compute import parse_bytes
 
-    Budget.parse(budget, "--budget")
+    try:
+        Budget.parse(budget)
+    except InputError:
+        raise InputError(f"--budget is {budget!r}; expected a unit too, such as 60s, 5m, 1h or '200 actions'.") from None
     if cache != "auto":
         parse_bytes("--cache", cache)
 
 
-def _compute(model: Any, budget: Any, text: str, work: Callable[[], Any]) -> None:
+def _compute(model: Any, budget: Any, text: str, work: Callable[[], Any], layout: Layout, out: Path, as_json: bool) -> None:
+    """Compute, save, explain. Once the work is done Ctrl-C waits until it is saved; from then on nothing can be lost."""
     from itergp.budgets import Budget
-    from itergp.cli.bar import progress_bar
-
-    with progress_bar(model, Budget.parse(budget), text):
-        work()
-
-
-def _finish(model: Any, layout: Layout, out: Path, as_json: bool) -> None:
-    """Save first: from here on nothing can be lost, and the explanation may be cut short."""
-    save_model(out, model, layout)
+    from itergp.cli.bar import progress_bar, watching_interrupts
     from itergp.cli.measuring import described, measured
-    from itergp.solver.state import Status
 
-    hurry = model.status_ is Status.INTERRUPTED
+    with watching_interrupts() as interrupts:
+        with progress_bar(model, Budget.parse(budget), text, interrupts):
+            work()
+            interrupts.wait = True
+        save_model(out, model, layout)
     values = described(model, layout, out)
-    with contextlib.suppress(KeyboardInterrupt):
-        values |= {} if hurry else measured(model)
+    if not interrupts.asked:
+        try:
+            values |= measured(model)
+        except KeyboardInterrupt:
+            say("Note: interrupted, so what more budget would buy was not measured.")
+        except ItergpError as error:
+            say(f"Note: what more budget would buy was not measured: {error}")
     if as_json:
         typer.echo(json.dumps(values, allow_nan=False))
         return

@@ -52,9 +52,7 @@ class Layout:
             raise InputError(f"--drop and --categorical both name {table.names[j]!r}; expected one of them.")
         kept = [j for j in range(len(table.names)) if j != y and j not in dropped]
         if not kept:
-            raise InputError(
-                f"{table.path} has no column left beside the target {table.names[y]!r}; expected a feature at least."
-            )
+            raise InputError(f"{table.path} has no column left beside the target {table.names[y]!r}; expected a feature.")
         features = tuple(Feature(table.names[j], j, _categories(table, j) if j in categories else None) for j in kept)
         left_out = tuple(table.names[j] for j in sorted(dropped))
         return Layout(Feature(table.names[y], y), features, len(table.names), table.header, left_out)
@@ -89,9 +87,7 @@ class Layout:
         if self.target is None:
             raise InputError("the model does not say which column is the target: it was not fitted by `itergp fit`.")
         if self.header and self.target.name not in table.names:
-            raise InputError(
-                f"{table.path} has no column {self.target.name!r}, the target; its columns are {_listed(table.names)}."
-            )
+            raise InputError(f"{table.path} lacks the column {self.target.name!r}, the target; it has {_listed(table.names)}.")
         if not self.header and len(table.names) != self.width:
             raise InputError(self._width_message(table, f"{self.width} columns, the target among them"))
         j = table.names.index(self.target.name) if self.header else self.target.place

@@ -1,5 +1,6 @@
 """Tables as they are in files: names and columns of cells, each cell with its place. Nothing is guessed away."""
 
+import contextlib
 import csv
 import gzip
 import itertools
@@ -109,9 +110,7 @@ def _opened(path: Path) -> TextIO:
 def _checked_lines(path: Path, file: TextIO) -> Iterator[str]:
     for number, line in enumerate(file, 1):
         if "\0" in line:
-            raise InputError(
-                f"{path}, line {number}: there is a NUL byte, so this is no text. Expected CSV in UTF-8, or Parquet."
-            )
+            raise InputError(f"{path}, line {number}: a NUL byte, so this is no text. Expected CSV in UTF-8, or Parquet.")
         if not line.isascii() and any("\ud800" <= letter <= "\udfff" for letter in line):
             raise InputError(f"{path}, line {number}: not UTF-8. Save the file in UTF-8, or remove the foreign letters.")
         yield line
@@ -119,18 +118,20 @@ def _checked_lines(path: Path, file: TextIO) -> Iterator[str]:
 
 def _separator(lines: list[str]) -> str:
     """The one that splits the first lines into the most cells, the same number in each; else into the most in the first."""
-    lines = [line for line in lines if line.strip()]
-    counts = {separator: [_count(line, separator) for line in lines] for separator in SEPARATORS}
-    even = {separator: found[0] for separator, found in counts.items() if found and found[0] and len(set(found)) == 1}
+    widths = {separator: _widths(lines, separator) for separator in SEPARATORS}
+    even = {separator: found[0] for separator, found in widths.items() if found[0] > 1 and len(set(found)) == 1}
     if even:
         return max(even, key=even.__getitem__)
-    most = {separator: found[0] for separator, found in counts.items() if found and found[0]}
-    return max(most, key=most.__getitem__) if most else ","
+    first = {separator: found[0] for separator, found in widths.items() if found[0] > 1}
+    return max(first, key=first.__getitem__) if first else ","
 
 
-def _count(line: str, separator: str) -> int:
-    """How often it occurs outside of quotation marks."""
-    return sum(part.count(separator) for part in line.split('"')[::2])
+def _widths(lines: list[str], separator: str) -> list[int]:
+    """How many cells each row has; the last row may be cut off, so it counts only where it is alone."""
+    found: list[int] = []
+    with contextlib.suppress(csv.Error):
+        found.extend(len(cells) for cells in csv.reader(lines, delimiter=separator) if cells)
+    return found[:-1] or found or [0]
 
 
 def _rows(path: Path, lines: Iterator[str], separator: str) -> Iterator[Row]:

@@ -1,0 +1,597 @@
+"""The command line: it gives what Python gives, explains itself in 80 columns, and says in one line what is wrong."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import itergp.learning
+from itergp import IterGPRegressor, Status
+from itergp.cli import measuring
+from itergp.cli.commands import app
+from itergp.learning import Learned
+
+RNG = np.random.default_rng(0)
+N, NEW = 150, 12
+SIZE, HEAT, COLOUR = (
+    RNG.uniform(-1, 1, N + NEW + 10),
+    RNG.uniform(0, 100, N + NEW + 10),
+    RNG.choice(["red", "blue"], N + NEW + 10),
+)
+Y = np.sin(3 * SIZE) + 0.01 * HEAT + (COLOUR == "red") + 0.1 * RNG.standard_normal(N + NEW + 10)
+X = np.column_stack([SIZE, HEAT, COLOUR == "blue", COLOUR == "red"]).astype(float)  # one-hot by hand, the oracle of the encoding
+TRAIN, AT, MORE = slice(0, N), slice(N, N + NEW), slice(N + NEW, None)
+COLUMNS = {"id": np.arange(len(Y)), "size": SIZE, "heat": HEAT, "colour": COLOUR, "y": Y}
+FIT = ["--target", "y", "--drop", "id", "--categorical", "colour", "--budget", "30 actions"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def succeed(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def write(path, rows, names=tuple(COLUMNS), separator=",", header=True, start=""):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        file.write(start)
+        writer = csv.writer(file, delimiter=separator)
+        if header:
+            writer.writerow(names)
+        writer.writerows(zip(*(COLUMNS[name][rows].tolist() for name in names), strict=True))
+    return path
+
+
+def read(path):
+    with open(path, newline="") as file:
+        rows = list(csv.reader(file))
+    return {name: np.array([float(row[j]) for row in rows[1:]]) for j, name in enumerate(rows[0])}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with tables and a model that the command line fitted; nobody changes what is in it."""
+    path = tmp_path_factory.mktemp("cli")
+    write(path / "train.csv", TRAIN)
+    write(path / "new.csv", AT, ("colour", "heat", "size"))  # another order, and no target
+    write(path / "more.csv", MORE)
+    result = succeed("fit", path / "train.csv", *FIT, "--out", path / "model.itergp")
+    (path / "fit.txt").write_text(result.stdout)
+    return path
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Where hyper-parameters do not matter, they are not learned."""
+    monkeypatch.setattr(itergp.learning, "learn", lambda X, y, kernel, noise, **how: Learned(kernel, noise, 0.0))
+
+
+def snapshot(folder):
+    return {path.name: path.read_bytes() if path.is_file() else None for path in folder.iterdir()}
+
+
+# The same as in Python.
+
+
+def test_fit_and_predict_are_those_of_the_estimator(folder, tmp_path):
+    model = IterGPRegressor(budget="30 actions", random_state=0).fit(X[TRAIN], Y[TRAIN])
+    succeed("predict", folder / "model.itergp", folder / "new.csv", "--out", tmp_path / "pred.csv", "--level", 0.9)
+    found = read(tmp_path / "pred.csv")
+    # the columns of the table come in the order of the file: size, heat, colour
+    mean, std = model.predict(X[AT], return_std=True)
+    lower, upper = model.interval(X[AT], 0.9)
+    parts = model.decompose(X[AT])
+    for name, expected in (("mean", mean), ("std", std), ("lower", lower), ("upper", upper)):
+        np.testing.assert_array_equal(found[name], expected, err_msg=name)
+    np.testing.assert_array_equal(found["computational_std"], np.sqrt(parts.computational))
+    assert list(found) == ["mean", "std", "computational_std", "lower", "upper"]
+    assert (found["computational_std"] < found["std"]).all()
+
+
+def test_the_order_of_rows_is_kept_and_that_of_columns_does_not_matter(folder, tmp_path):
+    reverse = slice(N + NEW - 1, N - 1, -1)
+    write(tmp_path / "reverse.csv", reverse, ("id", "y", "size", "colour", "heat"))
+    succeed("predict", folder / "model.itergp", folder / "new.csv", "--out", tmp_path / "a.csv")
+    succeed("predict", folder / "model.itergp", tmp_path / "reverse.csv", "--out", tmp_path / "b.csv")
+    a, b = read(tmp_path / "a.csv"), read(tmp_path / "b.csv")
+    for name in a:
+        np.testing.assert_allclose(a[name], b[name][::-1], rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_predictions_go_to_the_terminal_to_json_or_to_parquet(folder, tmp_path):
+    arguments = ("predict", folder / "model.itergp", folder / "new.csv")
+    succeed(*arguments, "--out", tmp_path / "pred.csv")
+    printed = succeed(*arguments).stdout
+    assert printed == (tmp_path / "pred.csv").read_text()
+    values = json.loads(succeed(*arguments, "--json").stdout)
+    assert {name: list(column) for name, column in read(tmp_path / "pred.csv").items()} == values["predictions"]
+    assert (values["rows"], values["level"], values["kind"]) == (NEW, 0.95, "exact")
+    pq = pytest.importorskip("pyarrow.parquet")
+    values = json.loads(succeed(*arguments, "--json", "--out", tmp_path / "pred.parquet").stdout)
+    assert "predictions" not in values
+    table = pq.read_table(tmp_path / "pred.parquet").to_pydict()
+    assert table == {name: list(column) for name, column in read(tmp_path / "pred.csv").items()}
+
+
+def test_refine_goes_on_as_in_python_and_replaces_the_model_unless_told(folder, tmp_path):
+    model = IterGPRegressor.load(folder / "model.itergp")
+    before = (folder / "model.itergp").read_bytes()
+    succeed("refine", folder / "model.itergp", "--budget", "5 actions", "--out", tmp_path / "more.itergp")
+    assert (folder / "model.itergp").read_bytes() == before
+    succeed("refine", tmp_path / "more.itergp", "--budget", "7 actions")  # in place
+    refined = IterGPRegressor.load(tmp_path / "more.itergp")
+    assert refined.posterior_.rank == 42
+    np.testing.assert_array_equal(refined.predict(X[AT]), model.refine("12 actions").predict(X[AT]))
+
+
+def test_update_is_partial_fit_and_the_table_is_still_known(folder, tmp_path):
+    model = IterGPRegressor.load(folder / "model.itergp").partial_fit(X[MORE], Y[MORE])
+    values = json.loads(
+        succeed("update", folder / "model.itergp", folder / "more.csv", "--json", "--out", tmp_path / "m.itergp").stdout
+    )
+    assert values["rows"] == N + 10
+    succeed("predict", tmp_path / "m.itergp", folder / "new.csv", "--out", tmp_path / "pred.csv")
+    np.testing.assert_array_equal(read(tmp_path / "pred.csv")["mean"], model.predict(X[AT]))
+
+
+def test_models_written_by_python_are_read_by_names_or_by_place(folder, tmp_path):
+    model = IterGPRegressor(noise=0.01, learn=False).fit(X[TRAIN, :2], Y[TRAIN])
+    model.save(tmp_path / "plain.itergp")
+    write(tmp_path / "two.csv", AT, ("size", "heat"), header=False)
+    succeed("predict", tmp_path / "plain.itergp", tmp_path / "two.csv", "--out", tmp_path / "pred.csv")
+    np.testing.assert_array_equal(read(tmp_path / "pred.csv")["mean"], model.predict(X[AT, :2]))
+    pd = pytest.importorskip("pandas")
+    model.fit(pd.DataFrame(X[TRAIN, :2], columns=["size", "heat"]), Y[TRAIN]).save(tmp_path / "named.itergp")
+    succeed("predict", tmp_path / "named.itergp", folder / "new.csv", "--out", tmp_path / "named.csv")
+    np.testing.assert_allclose(read(tmp_path / "named.csv")["mean"], read(tmp_path / "pred.csv")["mean"], rtol=1e-12)
+    result = run("update", tmp_path / "named.itergp", folder / "more.csv")
+    assert result.exit_code == 2
+    assert "does not say which column is the target" in result.stderr
+
+
+def test_parquet_in_is_csv_in(folder, tmp_path, quick):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({name: column[TRAIN] for name, column in COLUMNS.items()}), tmp_path / "train.parquet")
+    pq.write_table(pa.table({name: column[AT] for name, column in COLUMNS.items()}), tmp_path / "new.pq")
+    succeed("fit", tmp_path / "train.parquet", *FIT, "--out", tmp_path / "a.itergp")
+    succeed("fit", folder / "train.csv", *FIT, "--out", tmp_path / "b.itergp")
+    a = succeed("predict", tmp_path / "a.itergp", tmp_path / "new.pq").stdout
+    assert a == succeed("predict", tmp_path / "b.itergp", folder / "new.csv").stdout
+
+
+# What it says.
+
+
+def test_the_summary_says_what_was_learned_bought_and_is_missing_in_80_columns(folder):
+    text = (folder / "fit.txt").read_text()
+    assert max(map(len, text.splitlines())) <= 80
+    for expected in (
+        "What was learned",
+        "Matern32",
+        "colour=red",
+        "What the budget bought",
+        "30 of 150",
+        "budget. The budget is used.",
+        "computational share",
+        "computed exactly",
+        "Before neighbours",
+        "The last half of the actions (15 to 30)",
+        "iterations of learning gained",
+    ):
+        assert expected in re.sub(r"\s+", " ", text), expected
+
+
+def test_the_numbers_of_the_summary_are_those_of_the_model(folder, tmp_path):
+    values = json.loads(succeed("fit", folder / "train.csv", *FIT, "--json", "--out", tmp_path / "m.itergp").stdout)
+    model = IterGPRegressor.load(tmp_path / "m.itergp")
+    learned, share, acting = values["learned"], values["computational_share"], values["more_budget"]["acting"]
+    lengthscales = dict(zip(["size", "heat", "colour=blue", "colour=red"], model.kernel_.kernel.lengthscale, strict=True))
+    for row in learned["features"]:
+        assert row["relevance"] == pytest.approx(1 / lengthscales[row["name"]])
+    assert [row["name"] for row in learned["features"]] == sorted(lengthscales, key=lengthscales.get)
+    assert learned["features"][0]["name"] == "size"  # the data are made so
+    assert learned["noise_std"] ** 2 == pytest.approx(model.decompose(X[:1]).noise[0])
+    assert learned["noise_share"] == pytest.approx(learned["noise_std"] ** 2 / Y[TRAIN].var())
+    parts = model.decompose(X[TRAIN])
+    assert share["share"] == pytest.approx(parts.computational.sum() / parts.combined.sum(), rel=1e-6)
+    assert (share["kind"], share["error"], share["points"]) == ("exact", 0.0, N)
+    globally = model.posterior_.decompose(model.posterior_.problem.X)
+    assert share["global_actions"]["share"] == pytest.approx(globally.computational.sum() / globally.combined.sum())
+    half = IterGPRegressor(budget="15 actions").fit(X[TRAIN], Y[TRAIN])
+    assert (acting["from"], acting["to"]) == (15, 30)
+    for which, fitted in (("variance_from", half), ("variance_to", model)):
+        variance = np.diag(fitted.predict(X[TRAIN], return_cov=True)[1]) - parts.noise
+        assert acting[which] == pytest.approx(variance.mean(), rel=1e-6)
+    assert values["budget"]["asked"] == "30 actions"
+
+
+def test_more_rows_than_the_exact_gp_can_take_get_a_bound_and_an_estimate(folder, monkeypatch):
+    model = IterGPRegressor.load(folder / "model.itergp")
+    exact, truth = measuring.measured(model)["computational_share"], model.decompose(X[AT]).computational
+    monkeypatch.setattr(measuring, "EXACT_ROWS", 10)
+    monkeypatch.setattr(measuring, "WIDER", 2)
+    bound, is_exact = measuring.computational_variance(model, X[AT])
+    assert not is_exact
+    assert (bound >= 0).all()
+    assert (bound <= truth * (1 + 1e-6) + 1e-12).all()  # never too much
+    assert bound.sum() > 0.5 * truth.sum()
+    found = measuring.measured(model)["computational_share"]
+    assert found["kind"] == "at least"
+    assert found["share"] <= exact["share"] * (1 + 1e-6)
+    estimate = found["global_actions"]
+    assert estimate["kind"] == "estimate"
+    assert abs(estimate["share"] - exact["global_actions"]["share"]) <= 5 * estimate["error"] + estimate["bias_bound"]
+
+
+def test_a_share_of_some_rows_has_the_error_of_choosing_them():
+    rng = np.random.default_rng(1)
+    wholes = rng.uniform(1, 2, 400)
+    parts = wholes * rng.uniform(0, 0.5, 400)
+    chosen = [rng.permutation(400)[:100] for _ in range(2000)]
+    ratios, errors = zip(*(measuring.ratio(parts[rows], wholes[rows], 400) for rows in chosen), strict=True)
+    assert np.mean(errors) == pytest.approx(np.std(ratios), rel=0.1)
+    assert measuring.ratio(parts, wholes, 400)[1] == 0.0
+
+
+def test_info_says_what_is_here_and_what_is_in_a_model(folder):
+    assert "engine for 20,000 rows" in succeed("info").stdout
+    assert "numpy" in json.loads(succeed("info", "--json").stdout)["versions"]
+    text = succeed("info", folder / "model.itergp").stdout
+    assert "categories of 'colour': 'blue', 'red'" in text
+    assert max(map(len, text.splitlines())) <= 80
+    values = json.loads(succeed("info", folder / "model.itergp", "--json").stdout)
+    assert (values["target"], values["rows"], values["columns"]["dropped"]) == ("y", N, ["id"])
+
+
+def test_the_help_needs_none_of_the_heavy_libraries():
+    code = (
+        "import sys, itergp.cli\n"
+        "sys.argv = ['itergp', 'fit', '--help']\n"
+        "try: itergp.cli.main()\n"
+        "except SystemExit as end: print(end.code, sorted({'jax', 'scipy', 'sklearn', 'pandas', 'pyarrow'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "0 []"
+
+
+# Strange names and dialects.
+
+
+def test_hostile_names_of_columns_and_files(tmp_path, quick):
+    names = ["[red]", "a,b", 'quo"te', "new\nline", "\x1b[31mx", "ünï", "=cmd()", "--y"]
+    train = tmp_path / "[/bold] ü\n.csv"
+    values = np.random.default_rng(2).standard_normal((40, len(names)))
+    with open(train, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([names, *values.tolist()])
+    model = tmp_path / "mod[el] \x1b[2J.itergp"
+    result = succeed(
+        "fit", train, "--target", "--y", "--drop", "a,b", "--categorical", "[red]", "--budget", "5 actions", "--out", model
+    )
+    assert "\x1b" not in result.output
+    assert [row["name"] for row in json.loads(succeed("info", model, "--json").stdout)["columns"]["features"]] == [
+        name for name in names if name not in ("a,b", "--y")
+    ]
+    assert "\x1b" not in succeed("info", model).output
+    found = succeed("predict", model, train).stdout.splitlines()
+    assert len(found) == 41
+    result = run("fit", train, "--target", "\x1b[31m")
+    assert result.exit_code == 2
+    assert "\x1b" not in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_table_with_a_byte_order_mark_semicolons_and_no_names(tmp_path, quick):
+    names = ("size", "y", "heat")
+    write(tmp_path / "train.csv", TRAIN, names, ";", header=False, start="\ufeff")
+    succeed("fit", tmp_path / "train.csv", "--target", "2", "--budget", "9 actions", "--out", tmp_path / "m.itergp")
+    write(tmp_path / "with.csv", AT, names, "\t", header=False)
+    write(tmp_path / "without.csv", AT, ("size", "heat"), header=False)
+    found = succeed("predict", tmp_path / "m.itergp", tmp_path / "with.csv").stdout
+    assert found == succeed("predict", tmp_path / "m.itergp", tmp_path / "without.csv").stdout
+    assert len(found.splitlines()) == NEW + 1
+
+
+def test_columns_that_the_model_does_not_know_are_left_alone_and_named(folder, tmp_path):
+    text = (folder / "new.csv").read_text().splitlines()
+    (tmp_path / "extra.csv").write_text("\n".join([text[0] + ",note", *(line + ",hello" for line in text[1:])]))
+    result = succeed("predict", folder / "model.itergp", tmp_path / "extra.csv")
+    assert result.stdout == succeed("predict", folder / "model.itergp", folder / "new.csv").stdout
+    assert "'note'" in result.stderr
+
+
+# What is wrong is said in one line, and nothing is written.
+
+FILES = {
+    "empty.csv": b"",
+    "ragged.csv": b"size,heat,colour,y\n1,2,red,3\n1,2,red\n",
+    "nul.csv": b"size,y\n1,2\n\0,3\n",
+    "twice.csv": b"size,size,y\n1,2,3\n",
+    "missing.csv": b"size,heat,colour,y\n1,2,red,3\n1,,red,4\n",
+    "words.csv": b"size,heat,colour,y\n1,2,red,3\n1,hot,red,4\n",
+    "wordy.csv": b"size,y\n1,low\n2,3\n",
+    "infinite.csv": b"size,heat,colour,y\n1,inf,red,3\n",
+    "utf16.csv": "size,y\n1,2\n".encode("utf-16"),
+    "latin.csv": "größe,y\n1,2\n".encode("latin-1"),
+    "quote.csv": b'size,y\n"1,2\n3,4\n',
+    "names.csv": b"size,heat,colour,y\n",
+    "unclear.csv": b"2019,y\n1,2\n3,4\n",
+    "unseen.csv": b"size,heat,colour,y\n1,2,green,3\n",
+    "fewer.csv": b"size,colour,y\n1,red,3\n",
+    "bare.csv": b"1,2,red\n3,4,blue\n",
+    "no_target.csv": b"size,heat,colour\n1,2,red\n",
+    "sheet.parquet": b"size,y\n1,2\n",
+    "text.itergp": b"no model",
+}
+# arguments, the exit code, and what the message must say
+BAD = {
+    "no command": (["fitt"], 2, "No such command 'fitt'"),
+    "no such option": (["fit", "train.csv", "--target", "y", "--speed", "9"], 2, "No such option: --speed"),
+    "no target": (["fit", "train.csv"], 2, "Missing option '--target'"),
+    "no file given": (["fit", "--target", "y"], 2, "Missing argument 'TRAIN'"),
+    "no such file": (["fit", "none.csv", "--target", "y"], 2, "none.csv does not exist"),
+    "a folder": (["fit", ".", "--target", "y"], 2, "is a folder; expected a file"),
+    "empty": (["fit", "empty.csv", "--target", "y"], 2, "empty.csv is empty"),
+    "ragged": (["fit", "ragged.csv", "--target", "y"], 2, "ragged.csv, line 3: 3 cells; expected 4, as in line 1"),
+    "NUL": (["fit", "nul.csv", "--target", "y"], 2, "nul.csv, line 3: a NUL byte"),
+    "duplicate names": (["fit", "twice.csv", "--target", "y"], 2, "twice.csv, line 1: two columns are called 'size'"),
+    "missing value": (
+        ["fit", "missing.csv", "--target", "y", "--categorical", "colour"],
+        2,
+        "line 3, column 'heat': the value is missing",
+    ),
+    "text": (
+        ["fit", "words.csv", "--target", "y", "--drop", "colour"],
+        2,
+        "line 3, column 'heat': 'hot' is not a number. Use --categorical",
+    ),
+    "text everywhere": (["fit", "words.csv", "--target", "y"], 2, "'hot' is not a number. So are cells of 'colour'"),
+    "text as target": (
+        ["fit", "wordy.csv", "--header", "--target", "y"],
+        2,
+        "line 2, column 'y': 'low' is not a number. The target",
+    ),
+    "infinite": (["fit", "infinite.csv", "--target", "y", "--drop", "colour"], 2, "column 'heat': 'inf' is not finite"),
+    "UTF-16": (["fit", "utf16.csv", "--target", "y"], 2, "utf16.csv is UTF-16 text"),
+    "Latin-1": (["fit", "latin.csv", "--target", "y"], 2, "latin.csv, line 1: not UTF-8"),
+    "open quotation": (["fit", "quote.csv", "--target", "y"], 2, "quote.csv, line 2"),
+    "names only": (["fit", "names.csv", "--target", "y"], 2, "names.csv has names but no rows"),
+    "names or data": (["fit", "unclear.csv", "--target", "y"], 2, "Say --header or --no-header"),
+    "no Parquet": (["fit", "sheet.parquet", "--target", "y"], 2, "is not a Parquet file|pip install"),
+    "unknown target": (["fit", "train.csv", "--target", "z"], 2, "--target is 'z', which is no column of .*'size'"),
+    "target 0": (["fit", "train.csv", "--target", "0"], 2, "--target is '0', which is no column"),
+    "target 99": (["fit", "train.csv", "--target", "99"], 2, "--target is '99', which is no column"),
+    "target name, no names": (["fit", "bare.csv", "--target", "y"], 2, "The file has no names: give numbers"),
+    "unknown drop": (["fit", "train.csv", "--target", "y", "--drop", "sise"], 2, "--drop is 'sise'.*Did you mean 'size'"),
+    "unknown category": (["fit", "train.csv", "--target", "y", "--categorical", "shape"], 2, "--categorical is 'shape'"),
+    "target dropped": (["fit", "train.csv", "--target", "y", "--drop", "y"], 2, "--drop names 'y', which is the target"),
+    "all dropped": (["fit", "train.csv", "--target", "y", "--drop", "1,2,3,4"], 2, "no column left beside the target 'y'"),
+    "budget without unit": (["fit", "train.csv", *FIT, "--budget", "30"], 2, "--budget is '30'; expected a unit"),
+    "negative budget": (["fit", "train.csv", *FIT, "--budget", "-3s"], 2, "--budget is '-3s'"),
+    "no budget": (["fit", "train.csv", *FIT, "--budget", "0s"], 2, "--budget is '0s'"),
+    "half an action": (["fit", "train.csv", *FIT, "--budget", "1.5 actions"], 2, "--budget is '1.5 actions'"),
+    "budget in words": (["refine", "model.itergp", "--budget", "a while"], 2, "--budget is 'a while'"),
+    "cache": (["fit", "train.csv", *FIT, "--cache", "lots"], 2, "--cache is 'lots'"),
+    "negative seed": (["fit", "train.csv", *FIT, "--seed", "-1"], 2, "'--seed'"),
+    "seed in words": (["fit", "train.csv", *FIT, "--seed", "one"], 2, "'--seed'"),
+    "out: no folder": (["fit", "train.csv", *FIT, "--out", "none/m.itergp"], 2, "the folder none does not exist"),
+    "out: a folder": (["fit", "train.csv", *FIT, "--out", "."], 2, "is a folder; expected the name of a file"),
+    "out: a device": (["fit", "train.csv", *FIT, "--out", "/dev/null"], 2, "/dev/null is no ordinary file"),
+    "out: the table": (["fit", "train.csv", *FIT, "--out", "./train.csv"], 2, "is read by this command"),
+    "level 0": (["predict", "model.itergp", "new.csv", "--level", "0"], 2, "--level is 0.0"),
+    "level 95": (["predict", "model.itergp", "new.csv", "--level", "95"], 2, "--level is 95.0"),
+    "level NaN": (["predict", "model.itergp", "new.csv", "--level", "nan"], 2, "--level is nan"),
+    "level in words": (["predict", "model.itergp", "new.csv", "--level", "high"], 2, "'--level'"),
+    "no such model": (["predict", "none.itergp", "new.csv"], 2, "none.itergp does not exist"),
+    "no model": (["predict", "text.itergp", "new.csv"], 1, "text.itergp was not written by this library"),
+    "a table as model": (["predict", "train.csv", "new.csv"], 1, "train.csv was not written by this library"),
+    "half a model": (["predict", "half.itergp", "new.csv"], 1, "half.itergp is damaged"),
+    "a bit flipped": (["info", "flipped.itergp"], 1, "flipped.itergp is damaged"),
+    "several targets": (["predict", "several.itergp", "new.csv"], 2, "several.itergp has 2 targets"),
+    "column lacking": (
+        ["predict", "model.itergp", "fewer.csv"],
+        2,
+        "fewer.csv lacks the column 'heat'; it has 'size', 'colour', 'y'",
+    ),
+    "no names": (["predict", "model.itergp", "bare.csv"], 2, "bare.csv has no names in its first line"),
+    "unseen category": (
+        ["predict", "model.itergp", "unseen.csv"],
+        2,
+        "column 'colour': the fit has not seen the category 'green'",
+    ),
+    "text in new rows": (
+        ["predict", "model.itergp", "words.csv"],
+        2,
+        "line 3, column 'heat': 'hot' is not a number. It was a number",
+    ),
+    "missing in new rows": (["predict", "model.itergp", "missing.csv"], 2, "line 3, column 'heat': the value is missing"),
+    "out: a spreadsheet": (["predict", "model.itergp", "new.csv", "--out", "p.xlsx"], 2, "p.xlsx ends in '.xlsx'; expected"),
+    "out: the new rows": (["predict", "model.itergp", "new.csv", "--out", "new.csv"], 2, "new.csv is read by this command"),
+    "out: the model": (
+        ["predict", "model.itergp", "new.csv", "--out", "model.itergp"],
+        2,
+        "model.itergp is read by this command",
+    ),
+    "cannot be refined": (["refine", "final.itergp", "--budget", "3 actions"], 2, "refinable=False"),
+    "update, no target": (["update", "model.itergp", "no_target.csv"], 2, "no_target.csv lacks the column 'y', the target"),
+    "update, ragged": (["update", "model.itergp", "ragged.csv"], 2, "ragged.csv, line 3"),
+    "update, infinite": (["update", "model.itergp", "infinite.csv"], 2, "'inf' is not finite"),
+}
+
+
+@pytest.fixture(scope="module")
+def battlefield(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("bad")
+    for name, content in (snapshot(folder) | FILES).items():
+        (path / name).write_bytes(content)
+    model = (path / "model.itergp").read_bytes()
+    (path / "half.itergp").write_bytes(model[: len(model) // 2])
+    (path / "flipped.itergp").write_bytes(model[:-9] + bytes([model[-9] ^ 1]) + model[-8:])
+    loaded = IterGPRegressor.load(path / "model.itergp")
+    loaded.save(path / "final.itergp", refinable=False)
+    two = IterGPRegressor(noise=0.1, learn=False, budget="3 actions").fit(X[TRAIN], np.stack([Y[TRAIN], Y[TRAIN] ** 2], axis=1))
+    two.save(path / "several.itergp")
+    return path
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_use_is_named_in_one_line_and_nothing_is_written(battlefield, monkeypatch, what):
+    arguments, code, message = BAD[what]
+    before = snapshot(battlefield)
+    monkeypatch.chdir(battlefield)
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert re.search(message, result.stderr), result.stderr
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+    if not result.stderr.startswith("Usage"):  # typer's own have a frame
+        assert result.stderr.startswith("Error: ")
+        assert result.stderr.count("\n") == 1
+    assert snapshot(battlefield) == before
+
+
+def test_failures_while_writing_leave_what_was_there(folder, tmp_path, monkeypatch):
+    for name, content in snapshot(folder).items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "pred.csv").write_text("old")
+    before = snapshot(tmp_path)
+
+    def full(*names, **more):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    for arguments in (
+        ("predict", tmp_path / "model.itergp", tmp_path / "new.csv", "--out", tmp_path / "pred.csv"),
+        ("refine", tmp_path / "model.itergp", "--budget", "2 actions"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 1
+        assert "No space left on device" in result.stderr
+        assert snapshot(tmp_path) == before
+
+
+def test_a_bug_is_one_line_too(folder, monkeypatch):
+    def bug(*arguments):
+        raise RuntimeError("two\nlines")
+
+    monkeypatch.setattr("itergp.cli.fitting.read_table", bug)
+    result = run("fit", folder / "train.csv", *FIT)
+    assert result.exit_code == 1
+    assert result.stderr == ("Error: RuntimeError: two lines. This is a bug of itergp; with ITERGP_TRACEBACK=1 it says where.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["info"], 0), (["predict", "text.itergp", "new.csv"], 1), (["fit", "x.csv", "--target", "y"], 2)]
+)
+def test_exit_codes_of_the_program(battlefield, arguments, code):
+    result = subprocess.run([sys.executable, "-m", "itergp.cli", *arguments], cwd=battlefield, capture_output=True, text=True)
+    assert result.returncode == code
+    assert "Traceback" not in result.stderr
+
+
+# Ctrl-C.
+
+
+def test_control_c_during_a_fit_saves_what_there_is(folder, tmp_path, monkeypatch):
+    def interrupted(*arguments, **how):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(itergp.learning, "learn", interrupted)
+    result = succeed("fit", folder / "train.csv", *FIT, "--budget", "60s", "--out", tmp_path / "m.itergp")
+    assert "Note: Interrupted after 128 actions. The model is valid" in result.stderr
+    assert "Saved: " in result.stderr
+    assert "interrupted. The run was stopped from outside." in result.stdout
+    assert IterGPRegressor.load(tmp_path / "m.itergp").status_ is Status.INTERRUPTED
+    monkeypatch.undo()
+    succeed("refine", tmp_path / "m.itergp", "--budget", "10s")
+    assert IterGPRegressor.load(tmp_path / "m.itergp").status_ is Status.EXACT
+
+
+@pytest.mark.skipif(not hasattr(IterGPRegressor, "set_callbacks"), reason="scikit-learn has no callbacks")
+def test_control_c_that_is_swallowed_somewhere_ends_the_fit_all_the_same(folder, tmp_path, monkeypatch):
+    def swallowing(X, y, kernel, noise, **how):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+        except KeyboardInterrupt:
+            pass
+        return Learned(kernel, noise, 0.0)
+
+    monkeypatch.setattr(itergp.learning, "learn", swallowing)
+    succeed("fit", folder / "train.csv", *FIT, "--out", tmp_path / "m.itergp")
+    assert IterGPRegressor.load(tmp_path / "m.itergp").status_ is Status.INTERRUPTED
+
+
+def test_control_c_once_the_work_is_done_waits_until_it_is_saved(folder, tmp_path, monkeypatch, quick):
+    from itergp.cli.files import save_model
+
+    def save(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        save_model(*arguments)
+
+    monkeypatch.setattr("itergp.cli.fitting.save_model", save)
+    result = succeed("fit", folder / "train.csv", *FIT, "--json", "--out", tmp_path / "m.itergp")
+    assert "computational_share" not in json.loads(result.stdout)  # nobody waits for what would take long
+    assert IterGPRegressor.load(tmp_path / "m.itergp").posterior_.rank == 30
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_control_c_before_anything_was_computed_writes_nothing(folder, tmp_path, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measuring, "predictions", interrupted)
+    monkeypatch.setattr("itergp.cli.fitting.read_table", interrupted)
+    for arguments in (
+        ("predict", folder / "model.itergp", folder / "new.csv", "--out", tmp_path / "pred.csv"),
+        ("fit", folder / "train.csv", *FIT, "--out", tmp_path / "m.itergp"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 1
+        assert result.stderr == "Error: interrupted; nothing was written.\n"
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_control_c_in_a_real_terminal(tmp_path):
+    """A bar is drawn, Ctrl-C is pressed while it says that it learns, and the model is there."""
+    pty = pytest.importorskip("pty")
+    rng = np.random.default_rng(3)
+    table = rng.uniform(-1, 1, (3000, 4))
+    table[:, 3] = np.sin(3 * table[:, :3].sum(axis=1)) + 0.1 * rng.standard_normal(3000)
+    np.savetxt(tmp_path / "train.csv", table, delimiter=",", header="a,b,c,y", comments="")
+    command = [sys.executable, "-m", "itergp.cli", "fit", "train.csv", "--target", "y", "--budget", "100s"]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execve(sys.executable, command, os.environ | {"COLUMNS": "80", "TERM": "xterm"})
+    shown, pressed = b"", False
+    while True:
+        try:
+            some = os.read(terminal, 65536)
+        except OSError:  # closed by the other end
+            break
+        if not some:
+            break
+        shown += some
+        if not pressed and b"iteration 2" in shown:
+            os.write(terminal, b"\x03")
+            pressed = True
+    _, status = os.waitpid(pid, 0)
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
+    assert pressed, text
+    assert os.waitstatus_to_exitcode(status) == 0, text
+    assert "Saved: model.itergp" in text
+    model = IterGPRegressor.load(tmp_path / "model.itergp")
+    assert model.status_ is Status.INTERRUPTED
+    assert np.isfinite(model.predict(table[:5, :3])).all()
