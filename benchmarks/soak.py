@@ -251,21 +251,25 @@ def _judge(tally, what, reads_the_same, unchanged):
 
 
 def forge_models(count, seed=0):
-    """Whatever a file with a right digest says, it is read, or refused by StorageError."""
+    """Whatever a model with a right digest says, it is read, or refused by StorageError."""
     tally, rng = Tally(), np.random.default_rng([seed, 2])
     with tempfile.TemporaryDirectory() as folder:
         made = [path.read_bytes() for path, _ in make_models(folder)]
         path = Path(folder) / "forged"
         for i in range(count):
             path.write_bytes(forge(made[i % len(made)], rng))
-            try:
-                load(path)
-                tally["forged: read"] += 1
-            except StorageError as error:
-                tally["forged: refused by the digest" if "digest" in str(error) else "forged: refused"] += 1
-            except Exception as error:
-                tally[f"VIOLATION forged: {type(error).__name__}: {error}"] += 1
+            _judge_forged(tally, lambda: load(path))
     return tally
+
+
+def _judge_forged(tally, reads):
+    try:
+        reads()
+        tally["forged: read"] += 1
+    except StorageError:
+        tally["forged: refused"] += 1
+    except Exception as error:
+        tally[f"VIOLATION forged: {type(error).__name__}: {error}"] += 1
 
 
 class _Checkpoints:
@@ -303,10 +307,29 @@ class _Checkpoints:
         (self.folder / name).write_bytes(content)
         return what, content == self.files[name]
 
-    def resumes_the_same(self):
+    def forge(self, rng):
+        """A file is forged, and the manifest vouches for it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self.whole, self.folder)
+        names = sorted(self.files)
+        name = names[int(rng.integers(len(names)))]
+        forged = forge(self.files[name], rng)
+        (self.folder / name).write_bytes(forged)
+        place = forged.find(files._MARK_IN_HEADER) + len(files._MARK_IN_HEADER)
+        if name != "manifest.json" and place >= len(files._MARK_IN_HEADER):
+            manifest = files.read_text(self.folder / "manifest.json", "checkpoint")
+            for entry in (*manifest["segments"], manifest["state"], manifest["memory"]):
+                entry["digest"] = forged[place : place + 64].decode() if entry["file"] == name else entry["digest"]
+            files.write_text(self.folder / "manifest.json", "checkpoint", manifest)
+
+    def resume(self):
         problem, policy = make_problem(14), POLICIES[self.policy]()
         state = Checkpoint(self.folder, fingerprint(problem, policy, 0)).resume(problem, policy)
-        return state is None or same(Posterior(problem, state, policy), self.posterior)
+        return state and Posterior(problem, state, policy)
+
+    def resumes_the_same(self):
+        found = self.resume()
+        return found is None or same(found, self.posterior)
 
 
 def mutate_checkpoints(count, seed=0):
@@ -321,10 +344,24 @@ def mutate_checkpoints(count, seed=0):
     return tally
 
 
+def forge_checkpoints(count, seed=0):
+    """Whatever a checkpoint with right digests says, it is read, or refused by StorageError."""
+    tally, rng = Tally(), np.random.default_rng([seed, 5])
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoints = _Checkpoints(folder, "schedule")
+        for _ in range(count):
+            checkpoints.forge(rng)
+            _judge_forged(tally, checkpoints.resume)
+    return tally
+
+
 def mutate(count, seed=0):
+    """Half models, half checkpoints; and for each tenth, one of each that is forged."""
     tally = Tally()
-    for part in (mutate_models(count // 2, seed), mutate_checkpoints(count - count // 2, seed), forge_models(count // 10, seed)):
-        tally.update(part)
+    tally.update(mutate_models(count // 2, seed))
+    tally.update(mutate_checkpoints(count - count // 2, seed))
+    tally.update(forge_models(count // 10, seed))
+    tally.update(forge_checkpoints(count // 10, seed))
     return tally
 
 

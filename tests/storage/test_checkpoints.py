@@ -214,7 +214,7 @@ def test_another_fit_in_the_same_object_starts_anew(tmp_path):
     right = solve(problem, ConjugateGradient(), MaxActions(6), one)
     for state in (one, left, right, one, right, State.start(problem), right):
         checkpoint.write_now(state)
-        again = Checkpoint(tmp_path, fingerprint(problem, policy, 0)).resume(problem, policy)
+        again = Checkpoint(tmp_path, fingerprint(problem, policy, 0)).resume(problem, state.policy)
         assert np.array_equal(again.z, state.z)
         assert np.array_equal(again.basis.dense(0, again.basis.size), state.basis.dense(0, state.basis.size))
 
@@ -229,8 +229,10 @@ def test_what_is_noted_is_there_before_the_first_step_and_stays(tmp_path):
     assert checkpoint.about == {"lengthscale": [0.3, 0.2]}
     solve(problem, policy, MaxActions(4), callback=checkpoint.write)
     last = Checkpoint(tmp_path, marks)
+    assert last.read_manifest()["about"] == {"lengthscale": [0.3, 0.2]}
+    last.note({"another": 1})
     assert last.resume(problem, policy).rank == 2
-    assert last.about == {"lengthscale": [0.3, 0.2]}
+    assert last.about == {"another": 1}
     with pytest.raises(InputError, match="about changes"):
         last.note({"a": (1,)})
 
@@ -284,6 +286,18 @@ def test_a_checkpoint_of_another_fit_is_refused_by_the_field_that_differs(field,
         Checkpoint(tmp_path, fingerprint(problem, policy, 0, scaling=[1.0])).resume(problem, policy)
     assert contents(tmp_path) == before
     assert Checkpoint(tmp_path, fingerprint(problem, policy, 0)).resume(problem, policy).rank == 4
+
+
+@pytest.mark.parametrize("field", ["X", "y", "noise", "kernel", "mean", "policy"])
+def test_a_state_is_not_given_to_another_problem_whatever_the_fingerprint_says(field, tmp_path):
+    policy, problem = RandomAction(2), problem_of()
+    checkpoint = Checkpoint(tmp_path, {"name": "mine"})
+    checkpoint.write_now(solve(problem, policy, MaxActions(4)))
+    other, acting, _ = DIFFERENT[field]()
+    with pytest.raises(StorageError, match=f"another fit: its {field} differs"):
+        Checkpoint(tmp_path, {"name": "mine"}).resume(other, acting)
+    checkpoint.write_now(solve(other, acting, MaxActions(4)))
+    assert Checkpoint(tmp_path, {"name": "mine"}).resume(other, acting).rank == 4
 
 
 def test_policies_are_told_apart_by_all_they_hold():

@@ -30,8 +30,22 @@ SHARE = 5  # and at least so many times what the last one took
 _OWN_FILES = re.compile(r"(columns|state|memory)-[0-9a-f]{16}\.safetensors|\..*\.[0-9a-f]{8}\.tmp")
 
 
+_FIELDS = ("segments", "state", "memory", "problem")  # of a manifest, beside those of the caller
+
+
 def fingerprint(problem: Problem, policy: Any, seed: int = 0, **more: Any) -> dict[str, Any]:
     """What makes a fit this fit and no other, field by field; `more` are further fields, anything that can be stored."""
+    return {
+        **_identity(problem, policy),
+        "seed": int(seed),
+        "dtype": problem.gram.dtype.name,
+        "engine": problem.gram.engine.name,
+        **{name: describe(value, name) for name, value in more.items()},
+    }
+
+
+def _identity(problem: Problem, policy: Any) -> dict[str, Any]:
+    """What a state must belong to, or what follows from it would be wrong."""
     return {
         "X": array_digest(problem.X),
         "y": array_digest(problem.y),
@@ -39,10 +53,6 @@ def fingerprint(problem: Problem, policy: Any, seed: int = 0, **more: Any) -> di
         "kernel": describe(problem.prior.kernel, "kernel"),
         "mean": describe(problem.prior.mean_function, "mean"),
         "policy": describe(policy, "policy"),
-        "seed": int(seed),
-        "dtype": problem.gram.dtype.name,
-        "engine": problem.gram.engine.name,
-        **{name: describe(value, name) for name, value in more.items()},
     }
 
 
@@ -65,8 +75,8 @@ class Checkpoint:
         self.fingerprint: dict[str, Any] = json_value("fingerprint", fingerprint)
         self.about: dict[str, Any] = {}
         self.resumed_at: int | None = None
-        self._manifest: dict[str, Any] = {"segments": [], "state": None, "memory": None}  # the last one that was written
-        self._last: State | None = None  # and the state in it
+        self._manifest: dict[str, Any] = {"segments": [], "state": None, "memory": None, "problem": None}  # the last one
+        self._last: State | None = None  # the state in it, where this object wrote or read it
         self._next = 0.0  # when it is time again
         self._warned = False
         if self.path.exists() and not self.path.is_dir():
@@ -109,7 +119,7 @@ class Checkpoint:
         return True
 
     def _put_state(self, state: State, new: list[str]) -> dict[str, Any]:
-        old = self._manifest if self._continues(state) else {"segments": [], "memory": None}
+        old = self._manifest if self._continues(state) else {"segments": [], "memory": None, "problem": None}
         segments, start, stop = list(old["segments"]), sum(entry["columns"] for entry in old["segments"]), state.basis.size
         if stop > start:
             segments.append({**self._put("columns", None, columns(state, start, stop), new), "columns": stop - start})
@@ -119,7 +129,13 @@ class Checkpoint:
             memory = self._put("memory", encode(state.memory, putting(tensors), "state.memory"), tensors, new)
         tensors = Tensors()
         head = self._put("state", head_value(state, tensors), tensors, new)
-        return {"segments": segments, "state": head, "memory": memory}
+        problem = old["problem"] if self._last and self._last.policy is state.policy else None
+        return {
+            "segments": segments,
+            "state": head,
+            "memory": memory,
+            "problem": problem or _identity(state.problem, state.policy),
+        }
 
     def _continues(self, state: State) -> bool:
         """Whether what is on the disk is the beginning of this state."""
@@ -159,11 +175,11 @@ class Checkpoint:
             return None
         with reading(self.path / MANIFEST):
             value, head = self._get("state", manifest["state"])
+            acting = policy if value["entered"] else None
+            self._check(manifest["problem"], _identity(problem, acting))
             spec, memory = self._get("memory", manifest["memory"])
             segments = [self._get("columns", entry)[1] for entry in manifest["segments"]]
-            acting = policy if value["entered"] else None
             state = restored_state(problem, value, head, segments, acting, decode(spec, memory, table()))
-            self._manifest = {name: manifest[name] for name in ("segments", "state", "memory")}
         self._last, self.resumed_at = state, state.rank
         return state
 
@@ -174,8 +190,8 @@ class Checkpoint:
             return None
         manifest = read_text(path, "checkpoint")
         with reading(path):
-            self._check(manifest["fingerprint"])
-            self.about = manifest["about"]
+            self._check(manifest["fingerprint"], self.fingerprint)
+            self.about, self._manifest = manifest["about"], {name: manifest[name] for name in _FIELDS}
         return manifest
 
     def _get(self, kind: str, entry: Any) -> tuple[Any, Tensors]:
@@ -184,13 +200,12 @@ class Checkpoint:
             raise Malformed(f"the file {entry['file']} is not the one that was written.")
         return value, tensors
 
-    def _check(self, found: dict[str, Any]) -> None:
-        for field in sorted(found.keys() | self.fingerprint.keys()):
-            then, now = found.get(field), self.fingerprint.get(field)
-            if then != now:
+    def _check(self, there: dict[str, Any], here: dict[str, Any]) -> None:
+        for field in sorted(there.keys() | here.keys()):
+            if there.get(field) != here.get(field):
                 raise StorageError(
-                    f"checkpoint {self.path} belongs to another fit: its {field} differs ({_short(then)} there, {_short(now)} "
-                    "here). Give another folder, or delete this one to start anew."
+                    f"checkpoint {self.path} belongs to another fit: its {field} differs ({_short(there.get(field))} there, "
+                    f"{_short(here.get(field))} here). Give another folder, or delete this one to start anew."
                 )
 
 
