@@ -17,13 +17,13 @@ from itergp import storage
 from itergp.budgets import Budget
 from itergp.duplicates import Merged, merge_rows, unmerged
 from itergp.errors import InputError, InterruptedWarning, StorageError
-from itergp.fitting import Clock, Hyperparameters, Plan, hyperparameters, infer, stopping, update
+from itergp.fitting import Clock, Hyperparameters, Plan, hyperparameters, infer, solved, stopping, update
 from itergp.incoming import new_inputs, training_data
 from itergp.linalg.compute import Compute
 from itergp.persistence import about, constructor_parameters, fitted_attributes, note_learned, open_checkpoint
 from itergp.posterior.combined import Posterior
 from itergp.posterior.uncertainty import Certificate
-from itergp.progress import CallbackSupportMixin, Watch, holding_interrupts, with_callbacks
+from itergp.progress import CallbackSupportMixin, Watch, watching_interrupts, with_callbacks
 from itergp.scaling import Scaling
 from itergp.schedules import policy_for
 from itergp.solver.state import State, Status, Step
@@ -140,23 +140,22 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     @with_callbacks
     def fit(self, X: Any, y: Any) -> "IterGPRegressor":
         """Learn hyper-parameters and condition on the data, within the budget. Ctrl-C leaves a valid model."""
-        with _unchanged_on_error(self):
+        with _unchanged_on_error(self), watching_interrupts() as interrupts:
             clock = Clock(Budget.parse(self.budget))
-            with holding_interrupts() as held:
-                X, y = training_data(self, X, y, reset=True)
-                scaling = Scaling.of(X, y) if self.normalize else Scaling.none(X, y)
-                plan = self._plan(scaling.inputs(X), scaling.targets(y), clock)
-                checkpoint, found = open_checkpoint(self.checkpoint, plan)
-                clock.lap("prepare")
-            with Watch(self, self.verbose, clock.deadline, self._callback_root()) as watch:
+            X, y = training_data(self, X, y, reset=True)
+            scaling = Scaling.of(X, y) if self.normalize else Scaling.none(X, y)
+            plan = self._plan(scaling.inputs(X), scaling.targets(y), clock)
+            checkpoint, found = open_checkpoint(self.checkpoint, plan)
+            clock.lap("prepare")
+            with Watch(self, interrupts, self.verbose, clock.deadline, self._callback_root()) as watch:
                 if found is None:
                     found = hyperparameters(plan, clock, watch)
-                    note_learned(checkpoint, found)
+                    note_learned(None if interrupts.asked else checkpoint, found)
                 clock.lap("learn")
-                attributes, hurry = _attributes(found, scaling, plan.data), held.asked or found.interrupted
+                attributes = _attributes(found, scaling, plan.data)
                 watch.begin("acting")
                 report = _reporter(watch, attributes, checkpoint)
-                posterior, resumed = infer(plan, found, clock, report, checkpoint, hurry)
+                posterior, resumed = infer(plan, found, clock, report, checkpoint, interrupts)
                 watch.end()
                 clock.lap("act")
                 _assign(self, attributes(posterior))
@@ -171,7 +170,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
-        with _unchanged_on_error(self):
+        with _unchanged_on_error(self), watching_interrupts() as interrupts:
             clock = Clock(Budget.parse(self.budget))
             X, y = training_data(self, X, y, reset=False)
             if y.shape[1:] != self.posterior_.problem.y.shape[1:]:
@@ -180,8 +179,8 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
                 )
             X, y, old = self.scaling_.inputs(X), self.scaling_.targets(y), self._data()
             more = old.absorb(X, y) if self.merge_duplicates else old.append(X, y)
-            with Watch(self, self.verbose, clock.deadline) as watch:
-                posterior = update(self.posterior_, old, more, self.noise_, clock, _reporter(watch))
+            with Watch(self, interrupts, self.verbose, clock.deadline) as watch:
+                posterior = update(self.posterior_, old, more, self.noise_, clock, _reporter(watch), interrupts)
             self.row_counts_, self.scatter_ = more.counts, more.scatter
             self._set_posterior(posterior, clock)
         return self._told_if_interrupted()
@@ -189,12 +188,13 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     def refine(self, budget: Any = None) -> "IterGPRegressor":
         """The same model after more computation: further seconds, or further actions. Twice is one longer run."""
         check_is_fitted(self)
-        with _unchanged_on_error(self):
-            clock = Clock(Budget.parse(budget))
-            with Watch(self, self.verbose, clock.deadline) as watch:
-                stop = stopping(clock, self.posterior_.problem.n)
-                posterior = self.posterior_.refine(stop=stop, callback=_reporter(watch))
-            self._set_posterior(posterior, clock)
+        with _unchanged_on_error(self), watching_interrupts() as interrupts:
+            clock, before = Clock(Budget.parse(budget)), self.posterior_
+            with Watch(self, interrupts, self.verbose, clock.deadline) as watch:
+                n = before.problem.n
+                policy = policy_for("auto", n, clock.budget) if before.policy is None else before.policy
+                state = solved(before.state, policy, stopping(clock, n), _reporter(watch), interrupts)
+            self._set_posterior(Posterior(before.problem, state, policy), clock)
         return self._told_if_interrupted()
 
     # Predictions, in the units of y.

@@ -15,7 +15,7 @@ from itergp.posterior.combined import NEW_ROWS, Posterior
 from itergp.prior.gp import Prior
 from itergp.prior.kernels import Kernel
 from itergp.prior.means import Mean
-from itergp.progress import Watch, holding_interrupts
+from itergp.progress import Interrupts, Watch
 from itergp.schedules import default_stop
 from itergp.solver.loop import accept, extend, solve
 from itergp.solver.policies import UnitVector
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from itergp.learning import Learned
 
 START_NOISE = 0.1  # of the targets' variance, where learning begins
+Report = Callable[[State], bool]  # after each step; True asks to stop
 METHODS = ("auto", "neighbours", "exact", "iterative", "sgpr", "elbo", "subset", "none")
 FEW = 128  # actions after Ctrl-C during learning: columns of K only, no pass
 
@@ -99,7 +100,6 @@ class Hyperparameters:
     kernel: Kernel
     noise: float
     learned: "Learned | None" = None
-    interrupted: bool = False
 
 
 def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
@@ -119,28 +119,31 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
         raise InputError("kernel: its hyper-parameters are fixed, but the noise is not; give noise=<number> or learn=False.")
     from itergp.learning import learn
 
+    if watch.interrupts.asked:
+        return Hyperparameters(start.kernel, given)
     seconds = clock.left().seconds
     watch.begin("learning")
     try:
-        learned = learn(
-            data.X,
-            b.reshape(data.y.shape),
-            start.kernel,
-            given,
-            counts=None if (data.counts == 1).all() else data.counts,
-            scatter=data.scatter,
-            learn_noise=learn_noise,
-            method=method,
-            seconds=None if seconds is None else LEARNING_SHARE * seconds,
-            seed=plan.seed,
-            callback=watch.learned,
-            compute=plan.compute,
-        )
+        with watch.interrupts.raised():
+            learned = learn(
+                data.X,
+                b.reshape(data.y.shape),
+                start.kernel,
+                given,
+                counts=None if (data.counts == 1).all() else data.counts,
+                scatter=data.scatter,
+                learn_noise=learn_noise,
+                method=method,
+                seconds=None if seconds is None else LEARNING_SHARE * seconds,
+                seed=plan.seed,
+                callback=watch.learned,
+                compute=plan.compute,
+            )
     except KeyboardInterrupt:
-        return Hyperparameters(start.kernel, given, interrupted=True)
+        return Hyperparameters(start.kernel, given)
     finally:
         watch.end()
-    return Hyperparameters(learned.kernel, learned.noise, learned, bool(getattr(learned, "interrupted", False)))
+    return Hyperparameters(learned.kernel, learned.noise, learned)
 
 
 def _given_noise(noise: Any, white: float | None) -> float | None:
@@ -157,24 +160,36 @@ def _given_noise(noise: Any, white: float | None) -> float | None:
 
 
 def infer(
-    plan: Plan, found: Hyperparameters, clock: Clock, report: Callable[[State], bool], checkpoint: Any, hurry: bool
+    plan: Plan, found: Hyperparameters, clock: Clock, report: Report, checkpoint: Any, interrupts: Interrupts
 ) -> tuple[Posterior, int]:
-    """The posterior that the budget allows, and the action from which it resumed. In a hurry: a few actions, no pass."""
+    """The posterior that the budget allows, and the action from which it resumed. After Ctrl-C: a few actions, no pass."""
     data, seed, policy = plan.data, plan.seed, plan.policy
-    with holding_interrupts() as held:
-        problem = Problem(Prior(found.kernel, plan.mean), data.X, data.y, data.noise(found.noise), plan.compute)
-        state = None if checkpoint is None else checkpoint.resume(problem, policy)
+    problem = Problem(Prior(found.kernel, plan.mean), data.X, data.y, data.noise(found.noise), plan.compute)
+    state = None if checkpoint is None else checkpoint.resume(problem, policy)
     resumed = 0 if state is None else state.rank
-    if hurry or held.asked:
-        return _in_a_hurry(problem, policy, state, seed), resumed
-    stop = FromTheStart(stopping(clock, problem.n))
-    try:
-        state = solve(problem, policy, stop, state, seed, report)
-    except KeyboardInterrupt:  # outside the loop, which handles its own
-        state = (state or State.start(problem, seed)).ended(Status.INTERRUPTED)
+    if interrupts.asked:
+        return _in_a_hurry(problem, policy, state, seed, interrupts), resumed
+    state = State.start(problem, seed) if state is None else state
+    state = solved(state, policy, FromTheStart(stopping(clock, problem.n)), report, interrupts)
     if checkpoint is not None:
         checkpoint.write_now(state)
     return Posterior(problem, state, policy), resumed
+
+
+def solved(state: State, policy: Any, stop: StoppingCriterion, report: Report | None, interrupts: Interrupts) -> State:
+    """`solve`, with the last state that was reported where Ctrl-C strikes just outside its loop."""
+    latest = state
+
+    def remember(now: State) -> bool:
+        nonlocal latest
+        latest = now
+        return report is not None and report(now)
+
+    try:
+        with interrupts.raised():
+            return solve(state.problem, policy, stop, state, callback=remember)
+    except KeyboardInterrupt:
+        return latest.ended(Status.INTERRUPTED)
 
 
 def stopping(clock: Clock, n: int) -> StoppingCriterion:
@@ -184,16 +199,16 @@ def stopping(clock: Clock, n: int) -> StoppingCriterion:
     return Until(clock.deadline) | MaxActions(actions_in_memory(n))
 
 
-def _in_a_hurry(problem: Problem, policy: Any, state: State | None, seed: int) -> Posterior:
+def _in_a_hurry(problem: Problem, policy: Any, state: State | None, seed: int, interrupts: Interrupts) -> Posterior:
     """Somebody waits: a few unit vectors, which need no pass over K."""
     if state is None:
-        few = UnitVector("random", block_size=FEW)
-        state = solve(problem, few, MaxActions(min(FEW, problem.n)) | Until(time.perf_counter() + 1.0), seed=seed)
+        few, stop = UnitVector("random", block_size=FEW), MaxActions(FEW) | Until(time.perf_counter() + 1.0)
+        state = solved(State.start(problem, seed), few, stop, None, interrupts)
     return Posterior(problem, state if state.status is Status.EXACT else state.ended(Status.INTERRUPTED), policy)
 
 
 def update(
-    posterior: Posterior, old: Merged, new: Merged, noise: float, clock: Clock, report: Callable[[State], bool]
+    posterior: Posterior, old: Merged, new: Merged, noise: float, clock: Clock, report: Report, interrupts: Interrupts
 ) -> Posterior:
     """More data: rows that were known change their mean and noise, the others are appended; then actions on all of these."""
     n, state, variances = len(old.X), posterior.state, new.noise(noise)
@@ -216,4 +231,4 @@ def update(
     if room < rows.size or clock.deadline is not None:  # perhaps not all: then any of them
         rows = np.random.default_rng([state.seed, state.counter]).permutation(rows)
     policy = UnitVector(order=rows, block_size=max(1, min(room, 64)))
-    return Posterior(state.problem, solve(state.problem, policy, stop, state, callback=report), posterior.policy)
+    return Posterior(state.problem, solved(state, policy, stop, report, interrupts), posterior.policy)

@@ -100,6 +100,6 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
 
 def note_learned(checkpoint: Checkpoint | None, found: Hyperparameters) -> None:
     """So that a fit that resumes need not learn again."""
-    if checkpoint is not None and not found.interrupted:
+    if checkpoint is not None:
         values = {path: np.asarray(value).tolist() for path, value in parameters(found.kernel).items()}
         checkpoint.note({"learned": {"parameters": values, "noise": found.noise}})

@@ -22,27 +22,42 @@ except ImportError:
 
 
 @dataclass
-class Held:
-    """Whether Ctrl-C was pressed meanwhile."""
+class Interrupts:
+    """Ctrl-C during a fit: always remembered, and raised only inside `raised`, where somebody is prepared for it.
+
+    The error may be lost where Python swallows it, as in a destructor; so whoever asks after each step hears of it too.
+    """
 
     asked: bool = False
+    raising: bool = False
+
+    @contextlib.contextmanager
+    def raised(self) -> Iterator[None]:
+        """A long part, which a KeyboardInterrupt may end; the caller catches it."""
+        self.raising = True
+        try:
+            yield
+        finally:
+            self.raising = False
 
 
 @contextlib.contextmanager
-def holding_interrupts() -> Iterator[Held]:
-    """A short part that Ctrl-C must not tear apart: it is remembered, and the caller asks for it afterwards."""
-    held, main = Held(), threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT) if main else None
-    if before is None:  # other threads are never interrupted
-        yield held
+def watching_interrupts() -> Iterator[Interrupts]:
+    """From here on Ctrl-C tears nothing apart."""
+    interrupts, main = Interrupts(), threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT) if main else None  # other threads are never interrupted
+    if not callable(before):
+        yield interrupts
         return
 
-    def remember(number: int, frame: Any) -> None:
-        held.asked = True
+    def interrupt(number: int, frame: Any) -> None:
+        interrupts.asked = True
+        if interrupts.raising:
+            before(number, frame)
 
-    signal.signal(signal.SIGINT, remember)
+    signal.signal(signal.SIGINT, interrupt)
     try:
-        yield held
+        yield interrupts
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -52,6 +67,7 @@ class Watch:
     """Who wants to know how a fit goes: called after each step, it returns True where somebody asks to stop."""
 
     estimator: Any
+    interrupts: Interrupts
     verbose: int = 0
     deadline: float | None = None  # on time.perf_counter(), for "time left"
     root: Any = None  # scikit-learn's context of the whole fit
@@ -97,8 +113,8 @@ class Watch:
         return self._tell("step", fitted)
 
     def _tell(self, name: str, fitted: Callable[[], dict[str, Any]] | None) -> bool:
-        if self.task is None:
-            return False
+        if self.task is None or self.interrupts.asked:
+            return self.interrupts.asked
         step = self.task.subcontext(task_name=name)
         step.call_on_fit_task_begin(estimator=self.estimator)
         return bool(step.call_on_fit_task_end(estimator=self.estimator, reconstruction_attributes=fitted))

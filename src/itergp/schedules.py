@@ -19,7 +19,10 @@ from itergp.solver.policies import (
 from itergp.solver.stopping import MaxActions, StoppingCriterion
 
 EXACT_ROWS = 2048  # up to here the exact GP costs about a second
-ROWS_CUBED = 2e10  # rows^3 per second on the way to the exact GP, on two slow cores
+ROWS_CUBED = 5e9  # rows^3 per second on the way to the exact GP: measured at 2,048 rows on one slow core
+PAIR, COLUMN = 0.6e-9, 0.03e-9  # seconds of a pass over K, by n^2: to evaluate, and for each column (float64, two slow cores)
+FIRST_PASS = 0.4  # of the time for the inference; a pass that the clock cuts is lost
+BLOCK = 128
 POLICIES: dict[str, Callable[[], Policy]] = {
     "cg": lambda: ConjugateGradient(),
     "cholesky": lambda: UnitVector(block_size=512),
@@ -48,14 +51,25 @@ def default_schedule(n: int, budget: Budget) -> Policy:
 
     `budget.seconds` are those that are left for the inference.
     """
-    if reaches_exact(n, budget):
-        return UnitVector(block_size=512)
+    if reaches_exact(n, budget):  # by the clock, it may be cut after all: then any rows, not the first ones
+        return UnitVector("sequential" if budget.seconds is None else "random", block_size=512)
+    b = affordable_block(n, budget)
+    if not b:
+        return UnitVector("random", block_size=BLOCK)  # columns of K only: no pass
     return Schedule(
-        (PseudoInput(128, block_size=128), 128),
-        (BlockKrylov(128), 256),
+        (PseudoInput(b, block_size=b), b),
+        (BlockKrylov(b), 2 * b),
         (ConjugateGradient(), None),
         (UnitVector(block_size=512), None),  # where residuals are rounding: on to the exact GP
     )
+
+
+def affordable_block(n: int, budget: Budget) -> int:
+    """How many columns the first pass over K may have: 128, or what the time allows, or 0 where it allows no pass."""
+    if budget.seconds is None:
+        return BLOCK
+    columns = (FIRST_PASS * budget.seconds / n**2 - PAIR) / COLUMN
+    return int(min(BLOCK, max(0.0, columns)) // 16 * 16)
 
 
 def reaches_exact(n: int, budget: Budget) -> bool:

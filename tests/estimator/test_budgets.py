@@ -8,7 +8,7 @@ import pytest
 from helpers import make_data
 from itergp import InputError, IterGPRegressor, MaxActions, MaxPasses, ResidualNorm, Status
 from itergp.budgets import Budget, FromTheStart, Until, actions_in_memory
-from itergp.schedules import default_schedule, reaches_exact
+from itergp.schedules import affordable_block, default_schedule, reaches_exact
 
 GOOD = {
     "30s": 30.0,
@@ -100,13 +100,24 @@ def test_without_a_budget_small_data_are_exact_and_large_data_get_512_actions():
 
 
 def test_the_exact_process_is_aimed_at_where_the_budget_allows_it():
-    assert reaches_exact(4000, Budget.parse("60s"))
-    assert not reaches_exact(4000, Budget.parse("1s"))
+    assert reaches_exact(4000, Budget.parse("20s"))
+    assert not reaches_exact(4000, Budget.parse("5s"))
+    assert default_schedule(4000, Budget.parse("20s")).order == "random"
     assert not reaches_exact(100_000, Budget.parse("60s"))
     assert reaches_exact(500, Budget.parse("500 actions"))
     assert not reaches_exact(500, Budget.parse("499 actions"))
     assert type(default_schedule(500, Budget())).__name__ == "UnitVector"
     assert type(default_schedule(50_000, Budget())).__name__ == "Schedule"
+
+
+def test_the_first_pass_is_as_wide_as_the_time_allows():
+    assert affordable_block(50_000, Budget()) == affordable_block(15_000, Budget.parse("8s")) == 128
+    widths = [affordable_block(57_000, Budget(seconds=s)) for s in (1, 8, 15, 24, 60, 600)]
+    assert widths[0] == 0
+    assert widths == sorted(widths)
+    assert widths[-1] == 128
+    quick = default_schedule(57_000, Budget.parse("1s"))
+    assert type(quick).__name__ == "UnitVector"  # columns of K only
 
 
 def test_memory_limits_the_actions_of_a_long_time(monkeypatch):

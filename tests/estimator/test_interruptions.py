@@ -1,7 +1,7 @@
 """Ctrl-C during a fit leaves a valid model, wherever it strikes; errors leave a fitted model as it was."""
 
+import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from helpers import make_data
-from itergp import InterruptedWarning, IterGPRegressor, Status
-from itergp.progress import holding_interrupts
+from itergp import InterruptedWarning, IterGPRegressor, Status, UnitVector
+from itergp.progress import watching_interrupts
 
 DATA = make_data(150)
 
@@ -56,7 +56,10 @@ def test_control_c_during_the_learning_keeps_the_best_so_far(monkeypatch):
     from itergp.learning import Learned
 
     def interrupted(X, y, kernel, noise, **how):
-        return Learned(kernel, 0.123, 0.0, interrupted=True)
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            return Learned(kernel, 0.123, 0.0, interrupted=True)
 
     monkeypatch.setattr(itergp.learning, "learn", interrupted)
     data = make_data(400)
@@ -79,15 +82,49 @@ def test_control_c_in_the_loop_keeps_its_actions():
     assert (model.status_, model.posterior_.rank) == (Status.INTERRUPTED, 5)
 
 
-def test_a_part_that_holds_interrupts_remembers_them():
-    with holding_interrupts() as held:
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)
-    assert held.asked
-    with holding_interrupts() as held:
-        pass
-    assert not held.asked
+def test_interrupts_are_remembered_and_raised_only_where_somebody_is_prepared():
+    with watching_interrupts() as interrupts:
+        assert not interrupts.asked
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.asked
+        with interrupts.raised(), pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_that_python_swallows_ends_the_fit_after_the_step():
+    """As in a destructor, where errors are only reported."""
+
+    def policy(state):
+        if state.rank == 4:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        return np.eye(state.problem.n)[state.rank]
+
+    with pytest.warns(InterruptedWarning, match="after 5 actions"):
+        model = IterGPRegressor(learn=False, noise=0.1, policy=policy).fit(DATA.X, DATA.y)
+    assert (model.status_, model.posterior_.rank) == (Status.INTERRUPTED, 5)
+
+
+def test_control_c_during_refine_and_partial_fit_keeps_what_there_is(monkeypatch):
+    model = IterGPRegressor(learn=False, noise=0.1, policy="cg", budget="3 actions").fit(DATA.X[:100], DATA.y[:100])
+    steps = []
+
+    def acted(self, state, fitted=None):
+        steps.append(state.rank)
+        if len(steps) in (2, 4):
+            signal.raise_signal(signal.SIGINT)
+        return False
+
+    monkeypatch.setattr("itergp.progress.Watch.acted", acted)
+    with pytest.warns(InterruptedWarning, match="after 5 actions"):
+        model.refine("20 actions")
+    model.budget = None
+    monkeypatch.setattr("itergp.fitting.UnitVector", lambda order, block_size: UnitVector(order, block_size=4))
+    with pytest.warns(InterruptedWarning, match="after 13 actions"):
+        model.partial_fit(DATA.X[100:], DATA.y[100:])
+    assert model.posterior_.problem.n == 150
+    assert np.isfinite(model.predict(DATA.X_new)).all()
 
 
 def test_in_other_threads_nothing_is_held():

@@ -97,17 +97,6 @@ class Killed(BaseException):
     """Stands for kill -9: nothing of the fit runs after it."""
 
 
-def killed_after(actions):
-    act = ConjugateGradient()
-
-    def policy(state):
-        if state.rank >= actions:
-            raise Killed
-        return act(state)
-
-    return policy
-
-
 def test_a_fit_that_was_killed_resumes_to_the_same_bits(tmp_path, monkeypatch):
     """Hyper-parameters are not learned again: they are in the checkpoint."""
     import itergp.fitting
@@ -115,13 +104,13 @@ def test_a_fit_that_was_killed_resumes_to_the_same_bits(tmp_path, monkeypatch):
     parameters = {"policy": "cg", "budget": "12 actions", "checkpoint": tmp_path / "fit"}
     solve = itergp.fitting.solve
 
-    def dies(problem, policy, stop, state, seed, report):
+    def dies(problem, policy, stop, state, callback):
         def after(now):
-            report(now)
+            callback(now)
             if now.rank == 5:
                 raise Killed
 
-        return solve(problem, policy, stop, state, seed, after)
+        return solve(problem, policy, stop, state, callback=after)
 
     with monkeypatch.context() as patch:
         patch.setattr(itergp.fitting, "solve", dies)
