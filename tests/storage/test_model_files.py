@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
+import itergp
 from helpers import KERNELS, POLICIES, make_data, row_noise
 from itergp import (
     RBF,
@@ -34,12 +35,14 @@ from itergp import (
     SparseBlock,
     State,
     Status,
+    StoppingCriterion,
     StorageError,
     UnitVector,
     condition,
 )
 from itergp.linalg import engines
 from itergp.storage import load, save
+from itergp.storage.specs import LIBRARY
 
 DATA = make_data(30)
 AT = DATA.X_new
@@ -136,6 +139,13 @@ def test_every_kernel_is_stored(kernel, tmp_path):
     loaded = through_a_file(saved, tmp_path)
     assert type(loaded.problem.prior.kernel) is type(saved.problem.prior.kernel)
     assert_same(loaded, saved)
+
+
+def test_every_public_kernel_mean_policy_and_criterion_can_be_stored():
+    kinds = (Kernel, Mean, Policy, StoppingCriterion)
+    public = {name for name in itergp.__all__ if isinstance(cls := getattr(itergp, name), type) and issubclass(cls, kinds)}
+    assert {"Matern32", "LinearMean", "BlockKrylov", "MaxPasses"} <= public
+    assert public <= set(LIBRARY)
 
 
 @pytest.mark.parametrize("mean", [ConstantMean(0.4), ConstantMean([0.1, 0.2]), LinearMean([[0.1, 0.2], [0.3, 0.4]], [1.0, 2.0])])
