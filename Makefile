@@ -22,7 +22,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# 10,000 random problems times all policies, in both precisions: about an hour on two idle cores.
+# 10,000 random problems times all policies, in both precisions: about an hour and a half on two idle cores.
 campaign: $(VENV)/.installed
 	$(BIN)/python benchmarks/campaign.py --problems 10000 --workers 2
 
