@@ -1,10 +1,7 @@
-"""A progress bar for a fit: time where the budget is time, actions where they are counted. And Ctrl-C meanwhile."""
+"""A progress bar for a fit: time where the budget is time, actions where they are counted."""
 
 import contextlib
-import signal
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
@@ -14,34 +11,6 @@ from itergp.budgets import Budget
 from itergp.cli.app import messages
 
 WIDTH = 24
-
-
-@dataclass
-class Interrupts:
-    """Ctrl-C raises as ever; but it is also remembered, so that where the error is swallowed (as in a destructor) the next
-    step ends the fit all the same. While `wait` is set, nothing is raised."""
-
-    asked: bool = False
-    wait: bool = False
-
-
-@contextlib.contextmanager
-def watching_interrupts() -> Iterator[Interrupts]:
-    interrupts = Interrupts()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupts
-        return
-
-    def interrupt(number: int, frame: Any) -> None:
-        interrupts.asked = True
-        if not interrupts.wait:
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield interrupts
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 class _Clock(ProgressColumn):
@@ -54,8 +23,8 @@ class _Clock(ProgressColumn):
 class _Listener:
     """scikit-learn's callbacks, where it has them: what is running, and how far it is."""
 
-    def __init__(self, progress: Progress, budget: Budget, interrupts: Interrupts) -> None:
-        self.progress, self.budget, self.interrupts, self.iterations = progress, budget, interrupts, 0
+    def __init__(self, progress: Progress, budget: Budget) -> None:
+        self.progress, self.budget, self.iterations = progress, budget, 0
 
     def setup(self, estimator: Any, context: Any) -> None: ...
 
@@ -72,7 +41,7 @@ class _Listener:
         elif fitted_estimator is not None:
             done = fitted_estimator.posterior_.state.progress
             self._show(f"acting · {done.passes} passes · {done.actions:,} actions", done.actions)
-        return self.interrupts.asked
+        return False
 
     def _show(self, text: str, actions: int | None = None) -> None:
         task = self.progress.task_ids[0]
@@ -83,14 +52,17 @@ class _Listener:
 
 
 @contextlib.contextmanager
-def progress_bar(model: Any, budget: Budget, text: str, interrupts: Interrupts) -> Iterator[None]:
-    """While the model computes; drawn only where somebody looks."""
+def progress_bar(model: Any, budget: Budget, text: str) -> Iterator[None]:
+    """While the model computes. Nothing is drawn where nobody looks."""
+    if not messages.is_terminal:
+        yield
+        return
     bar = BarColumn(WIDTH) if budget.seconds is None else _Clock()
     columns = (SpinnerColumn(), bar, TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as progress:
+    with Progress(*columns, console=messages, transient=True) as progress:
         progress.add_task(text, total=budget.seconds)
         if hasattr(model, "set_callbacks"):
-            model.set_callbacks(_Listener(progress, budget, interrupts))
+            model.set_callbacks(_Listener(progress, budget))
         try:
             yield
         finally:

@@ -93,16 +93,19 @@ def _check(budget: str | None, cache: str = "auto") -> None:
 def _compute(model: Any, budget: Any, text: str, work: Callable[[], Any], layout: Layout, out: Path, as_json: bool) -> None:
     """Compute, save, explain. Once the work is done Ctrl-C waits until it is saved; from then on nothing can be lost."""
     from itergp.budgets import Budget
-    from itergp.cli.bar import progress_bar, watching_interrupts
+    from itergp.cli.bar import progress_bar
     from itergp.cli.measuring import described, measured
+    from itergp.progress import watching_interrupts
+    from itergp.solver.state import Status
 
     with watching_interrupts() as interrupts:
-        with progress_bar(model, Budget.parse(budget), text, interrupts):
+        with progress_bar(model, Budget.parse(budget), text), interrupts.raised():
+            if interrupts.asked:  # while the bar was prepared
+                raise KeyboardInterrupt
             work()
-            interrupts.wait = True
         save_model(out, model, layout)
     values = described(model, layout, out)
-    if not interrupts.asked:
+    if not interrupts.asked and model.status_ is not Status.INTERRUPTED:
         try:
             values |= measured(model)
         except KeyboardInterrupt:
