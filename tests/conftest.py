@@ -1,4 +1,8 @@
+import signal
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell: tests of Ctrl-C need it to be heard
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,7 +5,7 @@ import pytest
 from oracles import assert_slopes, negative_log_density, repeated
 
 from helpers import KERNELS, make_data
-from itergp import RBF, InputError, Matern32
+from itergp import InputError, Matern32
 from itergp.learning.exact import exact
 from itergp.learning.inducing import sgpr, svgp
 from itergp.learning.nystrom import JITTERS
@@ -69,7 +69,7 @@ def test_random_inducing_points_repeat_with_their_seed():
     assert all((z == data.X).all(axis=1).any() for z in points[0])
 
 
-@pytest.mark.parametrize("kernel", ["matern12", "sum", "product"])
+@pytest.mark.parametrize("kernel", ["matern12", "product"])
 def test_the_stochastic_bound_of_all_rows_with_the_best_q_is_the_collapsed_one(kernel):
     """Value and gradient: at the optimum the bound does not change with q, so moving q does not count."""
     data, k = repeated(), KERNELS[kernel]
@@ -96,15 +96,11 @@ def test_with_batches_it_is_an_estimate_of_a_bound_that_q_makes_tight():
 
 
 def test_batches_repeat_with_their_seed():
-    data = make_data(100)
-    runs = [[svgp_values(data, seed) for _ in range(2)] for seed in (0, 1)]
-    assert runs[0][0] == runs[0][1]
-    assert runs[0][0] != runs[1][0]
-
-
-def svgp_values(data, seed):
-    objective = svgp(data.X, data.y, Z, batch=16, seed=seed)
-    return [objective(RBF(0.6), 0.1).value for _ in range(3)]
+    data, runs = make_data(300), []
+    for seed in (0, 0, 1):
+        objective = svgp(data.X, data.y, 20, batch=60, seed=seed)
+        runs.append([objective(1.0 * Matern32(lengthscale=0.6), 0.1).value for _ in range(3)])
+    assert runs[0] == runs[1] != runs[2]
 
 
 def test_bad_arguments_are_named():

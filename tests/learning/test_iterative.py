@@ -78,7 +78,8 @@ def test_solutions_are_kept_for_the_next_call():
 def test_a_start_from_far_away_is_no_worse_than_none():
     data = make_data(200)
     objective, fresh = (iterative(data.X, data.y, rank=20, tolerance=1e-6) for _ in range(2))
-    objective(1e-3 * RBF(5.0), 1e-3)
+    for kernel, noise in ((1e-3 * RBF(5.0), 1e-3), (1e8 * RBF(1e3), 1e-12), (RBF(1e-3), 0.0)):
+        objective(kernel, noise)
     found, expected = objective(10.0 * Matern32(0.1), 0.1), fresh(10.0 * Matern32(0.1), 0.1)
     np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-3)
 

@@ -188,15 +188,15 @@ def _iterative(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[St
     from itergp.learning.iterative import iterative
 
     yield from _subset(rows, run, seed, compute)
-    given = {"counts": rows.counts, "scatter": rows.scatter, "seed": seed, "compute": compute}
-    yield "iterative", iterative(rows.X, rows.y, **given, tick=run.tick), 30
+    objective = iterative(rows.X, rows.y, counts=rows.counts, scatter=rows.scatter, seed=seed, compute=compute, tick=run.tick)
+    yield "iterative", objective, 30
 
 
 def _sgpr(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     from itergp.learning.inducing import sgpr
 
-    given = {"counts": rows.counts, "scatter": rows.scatter, "seed": seed, "compute": compute}
-    yield "inducing points", sgpr(rows.X, rows.y, INDUCING_POINTS, **given), 100
+    objective = sgpr(rows.X, rows.y, INDUCING_POINTS, counts=rows.counts, scatter=rows.scatter, seed=seed, compute=compute)
+    yield "inducing points", objective, 100
 
 
 def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
@@ -212,8 +212,8 @@ def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
         kernel, noise = run.space.values(run.theta)
         block = PseudoInput(block_size=BLOCK)
         Q = condition(Prior(kernel), rows.X, rows.y, rows.N(noise), block, MaxActions(min(BLOCK, rows.n)), compute, seed).actions
-        given = {"counts": rows.counts, "scatter": rows.scatter, "compute": compute, "tick": run.tick}
-        yield "computation-aware ELBO", elbo(rows.X, rows.y, Q, **given), 10
+        objective = elbo(rows.X, rows.y, Q, counts=rows.counts, scatter=rows.scatter, compute=compute, tick=run.tick)
+        yield "computation-aware ELBO", objective, 10
 
 
 def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
