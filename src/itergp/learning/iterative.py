@@ -104,7 +104,7 @@ class IterativeLikelihood:
 
         solved, quadratures = self._solve(product, nystrom, z)
         alpha, u, s = solved.X[:, :t], solved.X[:, t : t + z.shape[1]], z.shape[1]
-        self._solutions = solved.X[:, : t + s]
+        self._solutions = solved.X[:, : t + s] if np.isfinite(solved.X).all() else None
         # y^T alpha + alpha^T r errs by r^T K_hat^{-1} r only: to second order
         energy = float((alpha * (rows.y + solved.R[:, :t])).sum())
         logdet = nystrom.P.logdet() + float(quadratures.mean())
