@@ -17,7 +17,8 @@ JITTERS = (0.0, 1e-13, 1e-11, 1e-9)  # of the largest k(x, x), tried in turn whe
 
 
 def exact(
-    X: ArrayLike, y: ArrayLike, *, counts: ArrayLike | None = None, scatter: float = 0.0, compute: Compute = Compute()  # noqa: B008
+    X: ArrayLike, y: ArrayLike, *, counts: ArrayLike | None = None, scatter: float = 0.0,
+    compute: Compute = Compute(),  # noqa: B008 (frozen)
 ) -> Objective:  # fmt: skip
     """- log N(y; 0, K + N) per observation. O(n^3) time, two n x n matrices of float64."""
     return _objective(Rows.of(X, y, counts, scatter), compute)
