@@ -218,14 +218,15 @@ def test_the_numbers_of_the_summary_are_those_of_the_model(folder, tmp_path):
 
 def test_more_rows_than_the_exact_gp_can_take_get_a_bound_and_an_estimate(folder, monkeypatch):
     model = IterGPRegressor.load(folder / "model.itergp")
-    exact, truth = measuring.measured(model)["computational_share"], model.decompose(X[AT]).computational
+    exact, truth = measuring.measured(model)["computational_share"], model.decompose(X[AT])
     monkeypatch.setattr(measuring, "EXACT_ROWS", 10)
-    monkeypatch.setattr(measuring, "WIDER", 2)
-    bound, is_exact = measuring.computational_variance(model, X[AT])
-    assert not is_exact
+    columns, about = measuring.predictions(model, X[AT], 0.95)
+    bound = columns["computational_std"] ** 2
+    assert (about["kind"], about["by_neighbours"]) == ("at least", 120)
     assert (bound >= 0).all()
-    assert (bound <= truth * (1 + 1e-6) + 1e-12).all()  # never too much
-    assert bound.sum() > 0.5 * truth.sum()
+    assert (bound <= truth.computational * (1 + 1e-6) + 1e-12).all()  # never too much
+    assert bound.sum() > 0.5 * truth.computational.sum()
+    assert about["computational_share"] == pytest.approx(bound.sum() / truth.combined.sum())
     found = measuring.measured(model)["computational_share"]
     assert found["kind"] == "at least"
     assert found["share"] <= exact["share"] * (1 + 1e-6)

@@ -6,7 +6,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from itergp.cli.app import console, one_line
-from itergp.cli.measuring import WIDER, Values
+from itergp.cli.measuring import Values
 
 MOST_FEATURES = 12
 
@@ -64,7 +64,7 @@ def _share_lines(share: Values) -> Iterable[str]:
     if share["kind"] == "exact":
         yield f"{percent(share['share'])}{error} {where}; computed exactly."
     else:
-        yield f"At least {percent(share['share'])}{error} {where}; it is what {WIDER} times the neighbours would remove."
+        yield f"At least {percent(share['share'])}{error} {where}; it is what {share['by_neighbours']} would remove."
     if share["neighbours"]:
         yield from _global_lines(share["global_actions"])
 
@@ -75,7 +75,7 @@ def _with_neighbours(share: Values) -> str:
 
 def _global_lines(share: Values | None) -> Iterable[str]:
     if share is None:
-        yield "Before neighbours: not estimated, since a pass takes too long."
+        yield "Before neighbours: not estimated; no pass was made yet, or another would take too long."
     elif share["kind"] == "exact":
         yield f"Before neighbours: {percent(share['share'])}; computed exactly."
     else:
@@ -98,15 +98,13 @@ def _more_lines(values: Values) -> Iterable[str]:
             f"{percent(acting['fell_by'])}, from {number(acting['variance_from'])} to {number(acting['variance_to'])}."
         )
     if learning is not None:
-        yield (
-            f"The last {learning['over_the_last']} of {learning['iterations']} iterations of learning gained "
-            f"{number(learning['gained'])} nats per row."
-        )
+        gained = f"{number(learning['gained'])} nats per row" if learning["gained"] > 0 else "nothing more"
+        yield f"The last {learning['over_the_last']} of {learning['iterations']} iterations of learning gained {gained}."
 
 
 def draw_predictions(values: Values) -> None:
     where = f"{percent(values['computational_share'])} of the latent variance"
-    how = "computed exactly" if values["kind"] == "exact" else f"at least: what {WIDER} times the neighbours would remove"
+    how = "computed exactly" if values["kind"] == "exact" else f"at least: what {values['by_neighbours']} neighbours would remove"
     _draw_pairs(
         "Predictions",
         [

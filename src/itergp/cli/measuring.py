@@ -19,7 +19,7 @@ from itergp.tables import Layout
 POINTS = 256  # training inputs that a summary looks at
 PASSES = 10  # of an estimate of the computational share, at most
 EXTRA = 0.1  # of the seconds of a fit, that a summary may take for it
-WIDER = 4  # times the neighbours, to see what they would still take away
+WIDER, MUCH_WIDER = 2, 4  # times the neighbours, to see what they would still take away: at all rows, and at a few
 
 Values = dict[str, Any]
 
@@ -96,46 +96,50 @@ def _variance(model: IterGPRegressor) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
-    """One value for each row, in the units of the target; and how the computational part was found."""
+class Computational:
+    """The part of a latent variance that more computation would remove, per row, in units of y squared.
 
-    mean: np.ndarray
-    std: np.ndarray
-    computational_std: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    exact: bool
+    Exact, or what `by` neighbours for each point would remove: then guaranteed not to be too much.
+    """
+
+    variance: np.ndarray
+    by: int | None = None
 
     @property
-    def columns(self) -> dict[str, np.ndarray]:
-        names = ("mean", "std", "computational_std", "lower", "upper")
-        return {name: getattr(self, name) for name in names}
+    def kind(self) -> str:
+        return "exact" if self.by is None else "at least"
 
 
-def predictions(model: IterGPRegressor, X: np.ndarray, level: float) -> Predictions:
-    """Of new observations: mean, standard deviation, what of it is computational, and the central interval."""
-    mean, std = model.predict(X, return_std=True)
-    computational, exact = computational_variance(model, X)
-    reach = float(ndtri(0.5 + level / 2)) * std
-    return Predictions(mean, std, np.sqrt(computational), mean - reach, mean + reach, exact)
-
-
-def computational_variance(model: IterGPRegressor, X: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Per row, in units of y squared; exact where the exact GP can be computed.
-
-    Elsewhere it is what four times as many neighbours would take away: guaranteed not to be too much.
-    """
+def computational(model: IterGPRegressor, X: np.ndarray, latent: np.ndarray, wider: int) -> Computational:
+    """Of these latent variances, at X: exact where the exact GP can be computed, else by `wider` times the neighbours."""
     if model.posterior_.problem.n <= EXACT_ROWS or model.status_ is Status.EXACT:
         size = max(256, BATCH_BYTES // (24 * max(1, model.posterior_.rank)))
         try:
             parts = [model.decompose(X[i : i + size]).computational for i in range(0, len(X), size)]
-            return np.concatenate(parts), True
+            return Computational(np.concatenate(parts))
         except InputError:  # K + noise is singular to rounding
             pass
-    wider = copy.copy(model)
-    wider.neighbours = WIDER * (neighbours_of(model) or NEIGHBOURS)
-    less, more = latent_variance(wider, X), latent_variance(model, X)
-    return np.clip(more - less, 0.0, more), False
+    more = copy.copy(model)
+    more.neighbours = min(wider * (neighbours_of(model) or NEIGHBOURS), model.posterior_.problem.n)
+    return Computational(np.clip(latent - latent_variance(more, X), 0.0, latent), more.neighbours)
+
+
+def predictions(model: IterGPRegressor, X: np.ndarray, level: float) -> tuple[dict[str, np.ndarray], Values]:
+    """Columns, in the units of the target and in the order of the rows; and a few words about them."""
+    mean, std = model.predict(X, return_std=True)
+    noise = model.noise_ * float(model.scaling_.y_scale) ** 2
+    latent = np.maximum(std**2 - noise, 0.0)
+    part, reach = computational(model, X, latent, WIDER), float(ndtri(0.5 + level / 2)) * std
+    columns = {
+        "mean": mean,
+        "std": std,
+        "computational_std": np.sqrt(part.variance),
+        "lower": mean - reach,
+        "upper": mean + reach,
+    }
+    share, _ = ratio(part.variance, latent, len(X))
+    about = {"rows": len(X), "mean_std": float(std.mean()), "noise_std": math.sqrt(noise), "level": level}
+    return columns, about | {"computational_share": share, "kind": part.kind, "by_neighbours": part.by}
 
 
 def neighbours_of(model: IterGPRegressor) -> int:
@@ -167,11 +171,12 @@ def _sample(model: IterGPRegressor) -> np.ndarray:
 def _share(model: IterGPRegressor, X: np.ndarray) -> Values:
     """Of what `predict` gives; and, where it uses neighbours, of what the actions alone give that all predictions share."""
     inputs = model.scaling_.x_mean + model.scaling_.x_scale * X
-    computational, exact = computational_variance(model, inputs)
-    share, error = ratio(computational, latent_variance(model, inputs), model.posterior_.problem.n)
-    kind, neighbours = "exact" if exact else "at least", neighbours_of(model)
-    before = _global_share(model, X, exact) if neighbours else None
-    return {"share": share, "error": error, "kind": kind, "points": len(X), "neighbours": neighbours, "global_actions": before}
+    latent = latent_variance(model, inputs)
+    part, neighbours = computational(model, inputs, latent, MUCH_WIDER), neighbours_of(model)
+    share, error = ratio(part.variance, latent, model.posterior_.problem.n)
+    found = {"share": share, "error": error, "kind": part.kind, "by_neighbours": part.by, "points": len(X)}
+    before = _global_share(model, X, part.kind == "exact") if neighbours else None
+    return found | {"neighbours": neighbours, "global_actions": before}
 
 
 def ratio(parts: np.ndarray, wholes: np.ndarray, n: int) -> tuple[float, float]:
@@ -191,7 +196,7 @@ def _global_share(model: IterGPRegressor, X: np.ndarray, exact: bool) -> Values 
         parts = posterior.decompose(X)
         return {"share": float(parts.computational.sum() / parts.combined.sum()), "error": 0.0, "kind": "exact"}
     seconds = max(1.0, EXTRA * model.timings_.get("total", 0.0))
-    passes = min(PASSES, int(seconds * max(1, done.passes) / max(done.seconds, 1e-6)))
+    passes = min(PASSES, int(seconds * done.passes / max(done.seconds, 1e-6)))  # by what a pass took so far
     if passes < 1:
         return None
     share = posterior.computational_share(X, passes=passes)

@@ -30,30 +30,20 @@ def predict(
         estimator, layout = load_model(existing(model))
         table = read_table(existing(new), header, layout.names)
         X, unused = layout.X(table), layout.unknown(table)
-        from itergp.cli.measuring import latent_variance, predictions, ratio
+        from itergp.cli.measuring import predictions
 
-        found = predictions(estimator, X, level)
-        share, _ = ratio(found.computational_std**2, latent_variance(estimator, X), len(X))
-        values = {
-            "rows": len(X),
-            "mean_std": float(found.std.mean()),
-            "noise_std": float(estimator.noise_**0.5 * estimator.scaling_.y_scale),
-            "computational_share": share,
-            "kind": "exact" if found.exact else "at least",
-            "level": level,
-            "unused_columns": unused,
-            "out": None if out is None else str(out),
-        }
+        columns, values = predictions(estimator, X, level)
+        values |= {"unused_columns": unused, "out": None if out is None else str(out)}
         if out is not None:
-            write_table(out, found.columns)
+            write_table(out, columns)
         if as_json:
-            rows = {} if out is not None else {name: column.tolist() for name, column in found.columns.items()}
+            rows = {} if out is not None else {name: column.tolist() for name, column in columns.items()}
             typer.echo(json.dumps(values | ({"predictions": rows} if rows else {}), allow_nan=False))
             return
         if unused:
             say(f"Note: columns that the model does not know were left alone: {', '.join(map(repr, unused))}.")
         if out is None:
-            typer.echo(csv_text(found.columns), nl=False)
+            typer.echo(csv_text(columns), nl=False)
             return
         from itergp.cli.drawing import draw_predictions
 
