@@ -13,5 +13,6 @@ def main() -> None:
         from itergp.cli.commands import app
 
         app()
-    except KeyboardInterrupt:  # so early that no command has begun, or so late that all are done
-        sys.exit(1)
+    except (KeyboardInterrupt, SystemExit) as end:
+        # Ctrl-C so early that no command has begun, which the parser ends with 130: a failure like others
+        sys.exit(1 if isinstance(end, KeyboardInterrupt) or end.code == 130 else end.code)

@@ -60,8 +60,8 @@ def reporting() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """A line for people, beside the results."""
-    typer.echo(one_line(text), err=True)
+    """A line for people, beside the results; above the progress bar, where there is one."""
+    messages.print(one_line(text), soft_wrap=True)
 
 
 def one_line(text: str) -> str:
