@@ -15,6 +15,7 @@ _SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "m": 60.0, "min": 60.0, "minute
 _COUNTS: dict[str, Callable[[int], StoppingCriterion]] = {"action": MaxActions, "pass": MaxPasses, "passe": MaxPasses}
 EXPECTED = "a text with a unit such as '30s', '5m', '1h' or '200 actions', a criterion such as MaxActions(200), or None"
 LEARNING_SHARE = 0.6  # of a time budget; what learning leaves over, inference gets
+WORTH_IT = 0.25  # of the last step must fit the time that is left; a step with one column takes less than one with a block
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,10 @@ class Until(StoppingCriterion):
         return self.moment - time.perf_counter()
 
     def reached(self, begun: Progress, state: State) -> bool:
-        return self.seconds_left(begun, state) <= 0
+        """Also when there is no time for a good part of another step: it would be cut, and lost."""
+        seconds = [begun.seconds, *(step.seconds for step in state.trace if step.seconds > begun.seconds)]
+        last = seconds[-1] - seconds[-2] if len(seconds) > 1 else 0.0
+        return self.seconds_left(begun, state) <= WORTH_IT * last
 
 
 @dataclass(frozen=True)

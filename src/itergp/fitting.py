@@ -40,9 +40,12 @@ class Clock:
     """The wall clock of a fit, from its first line on, and what each part took."""
 
     budget: Budget
-    began: float = field(default_factory=time.perf_counter)
+    began: float = field(init=False)
     timings: dict[str, float] = field(default_factory=dict)
-    _last: float = field(default_factory=time.perf_counter)
+    _last: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began = self._last = time.perf_counter()
 
     @property
     def deadline(self) -> float | None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from threadpoolctl import threadpool_limits
 
 from itergp.linalg.basis import Basis
 
@@ -48,11 +49,12 @@ def _triangle(A: np.ndarray) -> np.ndarray:
     """
     width = A.shape[1]
     rows = max(ROWS, 2 * width)  # so that each round halves the rows at least
-    while A.shape[0] >= TALL * rows:
-        parts = A.shape[0] // rows
-        triangles = np.asarray(np.linalg.qr(A[: parts * rows].reshape(parts, rows, width), mode="r"))
-        A = np.concatenate([triangles.reshape(-1, width), A[parts * rows :]])
-    R = np.asarray(np.linalg.qr(A, mode="r"))
+    with threadpool_limits(1):  # such small factorisations wait for each other longer than they work
+        while A.shape[0] >= TALL * rows:
+            parts = A.shape[0] // rows
+            triangles = np.linalg.qr(A[: parts * rows].reshape(parts, rows, width), mode="r")
+            A = np.concatenate([triangles.reshape(-1, width), A[parts * rows :]])
+        R = np.linalg.qr(A, mode="r")
     return R * np.where(np.diag(R) < 0, -1.0, 1.0)[:, None]
 
 
