@@ -52,9 +52,9 @@ def _triangle(A: np.ndarray) -> np.ndarray:
     with threadpool_limits(1):  # such small factorisations wait for each other longer than they work
         while A.shape[0] >= TALL * rows:
             parts = A.shape[0] // rows
-            triangles = np.linalg.qr(A[: parts * rows].reshape(parts, rows, width), mode="r")
+            triangles = np.asarray(np.linalg.qr(A[: parts * rows].reshape(parts, rows, width), mode="r"))
             A = np.concatenate([triangles.reshape(-1, width), A[parts * rows :]])
-        R = np.linalg.qr(A, mode="r")
+        R = np.asarray(np.linalg.qr(A, mode="r"))
     return R * np.where(np.diag(R) < 0, -1.0, 1.0)[:, None]
 
 
