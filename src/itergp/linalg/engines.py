@@ -56,6 +56,7 @@ class Engine(ABC):
     """Products with kernel matrices. NumPy in, float64 NumPy out; `dtype` is that of the kernel's tiles."""
 
     name: str
+    own_threads: bool = False  # whether products run on threads of its own, which those of BLAS would disturb
 
     def with_threads(self, threads: int | None) -> "Engine":
         """The same engine with so many threads, where it has threads of its own."""

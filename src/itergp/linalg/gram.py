@@ -1,12 +1,10 @@
 """Gram: the kernel matrix K = k(X, X) of a data set, as something to multiply with. No noise in it."""
 
-import contextlib
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from itergp.errors import InputError, KernelError
+from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import SMALL, Tick, TileCache, choose, no_tick
 from itergp.prior.kernels import Kernel
@@ -59,7 +57,7 @@ class Gram:
         return self._symmetric(V, first, tick)[first:]
 
     def _symmetric(self, V: np.ndarray, first: int, tick: Tick) -> np.ndarray:
-        with self._threads():
+        with blas_threads(self.compute.threads):
             out = self.engine.symmetric(self.kernel, self._centred(self.X), V, self.dtype, self.cache, first, tick)
         self.entries += (self.n * (self.n + 1) - first * (first + 1)) // 2
         return self._checked(out)
@@ -68,7 +66,7 @@ class Gram:
         """K[:, indices], in float64: these are few, and they are the actions' own products."""
         rows = np.asarray(indices, dtype=np.intp)
         require_bytes(8.0 * self.n * rows.size, f"{rows.size} columns of K", "Ask for fewer at once.")
-        with self._threads():
+        with blas_threads(self.compute.threads):
             X = self._centred(self.X)
             out = self.engine.dense(self.kernel, X, X[rows], np.dtype("float64"))
         self.entries += out.size
@@ -91,7 +89,7 @@ class Gram:
         return self._cross(self.X, X0, V, tick)
 
     def _cross(self, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, tick: Tick) -> np.ndarray:
-        with self._threads():
+        with blas_threads(self.compute.threads):
             X0, X1 = self._centred(X0), self._centred(X1)
             out = self.engine.product(self.kernel, X0, X1, np.ascontiguousarray(V), np.dtype("float64"), tick)
         self.entries += X0.shape[0] * X1.shape[0]
@@ -136,13 +134,3 @@ class Gram:
                 "finite numbers. Check its formula, and the scale of the inputs against its lengthscale."
             )
         return out
-
-    @contextlib.contextmanager
-    def _threads(self) -> Iterator[None]:
-        if self.compute.threads is None:
-            yield
-            return
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(self.compute.threads):
-            yield

@@ -2,9 +2,9 @@
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from threadpoolctl import threadpool_limits
 
 from itergp.linalg.basis import Basis
+from itergp.linalg.blas import blas_threads
 
 ROWS, TALL = 1024, 4  # a block of so many rows is factorised at once, where there are several
 TWICE_IS_ENOUGH = 0.5  # what a second projection must leave of a unit vector; where it leaves less, the first left rounding
@@ -49,7 +49,7 @@ def _triangle(A: np.ndarray) -> np.ndarray:
     """
     width = A.shape[1]
     rows = max(ROWS, 2 * width)  # so that each round halves the rows at least
-    with threadpool_limits(1):  # such small factorisations wait for each other longer than they work
+    with blas_threads(1):  # such small factorisations wait for each other longer than they work
         while A.shape[0] >= TALL * rows:
             parts = A.shape[0] // rows
             triangles = np.asarray(np.linalg.qr(A[: parts * rows].reshape(parts, rows, width), mode="r"))

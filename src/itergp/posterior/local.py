@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from threadpoolctl import threadpool_limits
 
 from itergp.errors import InputError
+from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.gram import UNIT
 from itergp.linalg.neighbours import TREE_FEATURES, nearest
@@ -96,7 +96,7 @@ class LocalPosterior:
             act(0)
             return posterior._with_prior_mean(X, mean), posterior._above_floor(variance, k0)
         # many small matrices: one thread for each batch, not several for each matrix
-        with threadpool_limits(1), ThreadPoolExecutor(problem.compute.threads or os.cpu_count() or 1) as pool:
+        with blas_threads(1), ThreadPoolExecutor(problem.compute.threads or os.cpu_count() or 1) as pool:
             list(pool.map(act, range(0, len(X), BATCH)))
         return posterior._with_prior_mean(X, mean), posterior._above_floor(variance, k0)
 

@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from itergp.errors import InputError, InterruptedWarning, ItergpError, PolicyError
 from itergp.linalg.basis import Basis, Factor, cholesky_keeping
+from itergp.linalg.blas import NARROW, blas_threads
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.orthonormal import orthonormalise
@@ -32,18 +34,25 @@ def step(state: State, policy: Any, room: float = np.inf, tick: Tick = no_tick) 
     """One turn of the loop: at most `room` actions are accepted, what is left of the block waits for the next turn."""
     began = time.perf_counter()
     gram, passes, entries = state.problem.gram, state.problem.gram.passes, state.problem.gram.entries
-    if state.rank == state.basis.size:
-        state = observe(state, policy, tick)
-    state = accept(state, room)
-    done = replace(
-        state.progress,
-        actions=state.rank,
-        passes=state.progress.passes + gram.passes - passes,
-        entries=state.progress.entries + gram.entries - entries,
-        seconds=state.progress.seconds + time.perf_counter() - began,
-    )
-    state = replace(state, progress=done)
-    return replace(state, trace=(*state.trace, state.record()))
+    with _threads_of_blas(state):
+        if state.rank == state.basis.size:
+            state = observe(state, policy, tick)
+        state = accept(state, room)
+        done = replace(
+            state.progress,
+            actions=state.rank,
+            passes=state.progress.passes + gram.passes - passes,
+            entries=state.progress.entries + gram.entries - entries,
+            seconds=state.progress.seconds + time.perf_counter() - began,
+        )
+        state = replace(state, progress=done)
+        return replace(state, trace=(*state.trace, state.record()))
+
+
+def _threads_of_blas(state: State) -> AbstractContextManager[Any]:
+    """One while blocks are narrow and the engine has threads: BLAS's would be in their way."""
+    narrow = len(state.blocks) > 1 and state.blocks[-1] - state.blocks[-2] <= NARROW
+    return blas_threads(1 if narrow and getattr(state.problem.gram.engine, "own_threads", False) else None)
 
 
 def observe(state: State, policy: Any, tick: Tick = no_tick) -> State:

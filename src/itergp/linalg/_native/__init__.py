@@ -99,6 +99,7 @@ class Store:
 
 class NativeEngine(Engine):
     name = "native"
+    own_threads = True
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads

@@ -1,0 +1,141 @@
+"""Claim: the default schedule is chosen by measurement: NLL and RMSE against passes and seconds, for every policy.
+
+Split 0 of the five data sets, standardised with the training part, duplicates merged; hyper-parameters learned by the
+estimator's `learn="auto"` (ARD Matern 3/2) once per set; with --fixed those of `fit.py` instead. Each policy runs to 128, 256,
+512 and 1,024 actions, or until its seconds are used up; after each, mean and variance at up to 2,000 test points by the global
+actions alone, and with 60 local ones for each point. Seconds are those of the actions; predictions are not counted.
+
+    python benchmarks/policies.py [--datasets parkinsons bike ...] [--policies ...] [--fixed] [--seconds 60] [--out records.jsonl]
+"""
+
+import argparse
+import json
+import time
+from functools import partial
+
+import numpy as np
+
+from common import load_split, print_table
+from itergp import (
+    BlockKrylov,
+    Compute,
+    ConjugateGradient,
+    ConstantMean,
+    Eigenvector,
+    Matern32,
+    MaxActions,
+    Prior,
+    PseudoInput,
+    RandomAction,
+    Schedule,
+    TimeBudget,
+    UnitVector,
+    condition,
+)
+from itergp.duplicates import merge_rows
+from itergp.learning import learn
+from itergp.metrics import nll, rmse
+from itergp.solver.state import Status
+
+DATASETS = ("parkinsons", "bike", "protein", "keggdirected", "keggundirected")
+CHECKS, POINTS, LOCAL = (128, 256, 512, 1024), 2000, 60
+
+
+def then(first, blocks, rest, last=None):
+    """Pseudo-inputs, Krylov blocks, residuals for the mean, and perhaps more Krylov blocks for the variance."""
+    parts = [(PseudoInput(first, block_size=first), first), (BlockKrylov(128), 128 * blocks), (ConjugateGradient(), rest)]
+    return Schedule(*(part for part in [*parts, *([last] if last else [])] if part[1] != 0))
+
+
+POLICIES = {
+    "CG": lambda: ConjugateGradient(),
+    "unit vectors, sequential": lambda: UnitVector(block_size=128),
+    "unit vectors, pivoted": lambda: UnitVector("pivoted", block_size=128),
+    "pseudo-inputs": lambda: PseudoInput(block_size=128),
+    "eigenvectors": lambda: Eigenvector(block_size=128),
+    "random": lambda: RandomAction(block_size=128),
+    "block Krylov": lambda: BlockKrylov(128),
+    "PI 128, CG": lambda: then(128, 0, None),
+    "PI 128, BK 256, CG": lambda: then(128, 2, None),
+    "PI 256, CG": lambda: then(256, 0, None),
+    "PI 256, BK 128, CG 16, BK": lambda: then(256, 1, 16, (BlockKrylov(128), None)),
+    "PI 128, BK 256, CG 64, BK": lambda: then(128, 2, 64, (BlockKrylov(128), None)),
+    "PI 512, CG 16, BK": lambda: then(512, 0, 16, (BlockKrylov(128), None)),
+}
+
+
+def hyperparameters(X, y, fixed):
+    """The merged rows, a kernel and a noise variance for each, and the seconds that these took."""
+    data = merge_rows(X, y)
+    if fixed:
+        return data, 1.0 * Matern32(np.sqrt(X.shape[1])), 0.05, 0.0
+    begun = time.perf_counter()
+    start = 1.0 * Matern32(np.full(X.shape[1], np.sqrt(X.shape[1])))
+    found = learn(data.X, data.y - y.mean(), start, 0.1, counts=data.counts, scatter=data.scatter)
+    return data, found.kernel, found.noise, time.perf_counter() - begun
+
+
+def follow(policy, problem, noise, X_test, y_test, limit):
+    """What a policy reached after each number of actions: rank, passes, seconds, and both predictions' NLL and RMSE."""
+    seconds, posterior, rows = 0.0, None, []
+    for target in CHECKS:
+        begun = time.perf_counter()
+        if posterior is None:
+            posterior = problem(policy=policy, stop=MaxActions(target) | TimeBudget(limit))
+        else:
+            posterior = posterior.refine(stop=MaxActions(target - posterior.rank) | TimeBudget(limit - seconds))
+        seconds += time.perf_counter() - begun
+        rows.append([posterior.rank, posterior.trace[-1].passes, seconds, *scores(posterior, noise, X_test, y_test)])
+        if posterior.status is not Status.BUDGET or seconds >= 0.9 * limit:
+            break
+    return rows, posterior.status.name
+
+
+def scores(posterior, noise, X_test, y_test):
+    """NLL and RMSE by the global actions, and with local ones."""
+    mean, var = posterior.mean(X_test), posterior.var(X_test)
+    local_mean, local_var = posterior.local(LOCAL).marginals(X_test)
+    return [
+        nll(y_test, mean, var + noise), rmse(y_test, mean), nll(y_test, local_mean, local_var + noise), rmse(y_test, local_mean)
+    ]  # fmt: skip
+
+
+def measure(dataset, names, fixed, limit, out):
+    X, y, X_test, y_test = load_split(dataset)
+    some = np.random.default_rng(0).permutation(len(X_test))[:POINTS]
+    X_test, y_test = X_test[some], y_test[some]
+    data, kernel, noise, learned = hyperparameters(X, y, fixed)
+    prior = Prior(kernel, ConstantMean(y.mean()))
+    problem = partial(condition, prior, data.X, data.y, data.noise(noise), compute=Compute())
+    print(
+        f"\n{dataset}: n = {len(X)}, merged {len(data.X)}; noise {noise:.2g}; learned in {learned:.0f} s: {kernel}\n", flush=True
+    )
+    nothing = problem(policy=UnitVector(), stop=MaxActions(1))
+    records = [["none", "", 1, 0, 0.0, *scores(nothing, noise, X_test, y_test)]]
+    for name in names:
+        rows, status = follow(POLICIES[name](), problem, noise, X_test, y_test, limit)
+        records += [[name, status if row is rows[-1] else "", *row] for row in rows]
+        print(name, *(f"{value:.4g}" for value in rows[-1]), flush=True)
+    header = ["policy", "ended", "actions", "passes", "seconds", "NLL", "RMSE", "NLL, local", "RMSE, local"]
+    print()
+    print_table(header, [[*r[:4], f"{r[4]:.1f}", f"{r[5]:.3f}", f"{r[6]:.4f}", f"{r[7]:.3f}", f"{r[8]:.4f}"] for r in records])
+    if out:
+        with open(out, "a") as file:
+            for record in records:
+                file.write(json.dumps({"dataset": dataset, "fixed": fixed} | dict(zip(header, record, strict=True))) + "\n")
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--datasets", nargs="+", default=DATASETS, choices=DATASETS)
+    arguments.add_argument("--policies", nargs="+", default=list(POLICIES), choices=list(POLICIES))
+    arguments.add_argument("--fixed", action="store_true", help="isotropic, lengthscale sqrt(d), scale 1, noise 0.05")
+    arguments.add_argument("--seconds", type=float, default=60.0, help="for each policy")
+    arguments.add_argument("--out", help="records, as JSON lines")
+    options = arguments.parse_args()
+    for dataset in options.datasets:
+        measure(dataset, options.policies, options.fixed, options.seconds, options.out)
+
+
+if __name__ == "__main__":
+    main()
