@@ -1,0 +1,15 @@
+"""The paper's experiments, by name: one file for each figure or claim. `running.py` says how they are made and run."""
+
+from itergp.errors import InputError
+from itergp.experiments.running import Cell, Experiment, Options, Standing, run_experiment
+
+EXPERIMENTS: dict[str, Experiment] = {}
+
+
+def named(name: str) -> Experiment:
+    if name not in EXPERIMENTS:
+        raise InputError(f"experiment {name!r} is unknown; expected one of {', '.join(EXPERIMENTS)}.")
+    return EXPERIMENTS[name]
+
+
+__all__ = ["EXPERIMENTS", "Cell", "Experiment", "Options", "Standing", "named", "run_experiment"]

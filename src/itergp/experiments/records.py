@@ -1,0 +1,72 @@
+"""The records of an experiment: one JSON line for each finished cell, appended when it is finished, and never changed."""
+
+import json
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from itergp.errors import StorageError
+
+Line = dict[str, Any]  # {"cell": key, "quick": ..., "seconds": ..., "versions": ..., "records": [...]}
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: NumPy's numbers and arrays as Python's, tuples as lists; what is not finite is None."""
+    if isinstance(value, dict):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def identity(key: Any) -> str:
+    """The same text for the same key, in whatever order its names were written."""
+    return json.dumps(plain(key), sort_keys=True)
+
+
+def read_lines(path: Path) -> list[Line]:
+    """All finished cells. The last line may be torn, as a run leaves it that was killed while it wrote: it does not count."""
+    if not path.exists():
+        return []
+    rows = path.read_bytes().split(b"\n")  # what follows the last line end is torn, or empty
+    return [_parsed(path, number, row) for number, row in enumerate(rows[:-1], 1) if row.strip()]
+
+
+def _parsed(path: Path, number: int, row: bytes) -> Line:
+    try:
+        line = json.loads(row)
+        line["cell"], line["quick"], line["seconds"], line["records"]
+        return line
+    except (ValueError, KeyError, TypeError):
+        raise StorageError(
+            f"{path} is damaged in line {number}. Delete that line, and its cell is run again; the others are kept."
+        ) from None
+
+
+def drop_torn_line(path: Path) -> None:
+    """Cut the file after its last line end, so that the next line does not begin inside a torn one."""
+    if path.exists():
+        content = path.read_bytes()
+        if content and not content.endswith(b"\n"):
+            os.truncate(path, content.rfind(b"\n") + 1)
+
+
+def append_line(path: Path, line: Line) -> None:
+    """In one piece, and on the disk when this returns."""
+    with open(path, "ab") as file:
+        file.write(json.dumps(plain(line), allow_nan=False, separators=(",", ":")).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def keep_lines(path: Path, lines: Iterable[Line]) -> None:
+    """The file with these lines only."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_bytes(b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines))
+    os.replace(temporary, path)

@@ -1,0 +1,71 @@
+"""How figures look: the paper's colours, one colour for one thing in all of them, and letters that can be read."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from itergp.plots import BLUE, GREEN, PURPLE
+
+ORANGE, RED, GREY, BLACK = "#ff7f0e", "#d62728", "#7f7f7f", "#000000"
+
+MATHEMATICAL, COMPUTATIONAL, COMBINED = BLUE, GREEN, PURPLE
+ITERGP, EXACT, TRUTH, ACTION = PURPLE, BLUE, BLACK, RED
+CLASSICAL = ORANGE  # what the paper compares with: SVGP, CGGP and their kin
+POLICY_COLOURS = ("#9467bd", "#d62728", "#8c564b", "#e377c2", "#17becf", "#bcbd22")  # where several policies share axes
+
+LETTERS: dict[Any, Any] = {
+    "font.size": 11,
+    "axes.titlesize": 11,
+    "axes.labelsize": 11,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 10,
+    "legend.fontsize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "itergp",  # the same records give the same file
+}
+
+
+@contextlib.contextmanager
+def readable() -> Iterator[None]:
+    """While a figure is drawn and saved; afterwards matplotlib is as it was."""
+    import matplotlib
+
+    with matplotlib.rc_context(LETTERS):
+        yield
+
+
+def new_figure(width: float, height: float) -> Any:
+    """A figure of so many inches, with no global state and no display. Ten inches fill a page's width."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def legend_below(figure: Any, axes: Sequence[Any], columns: int = 6) -> None:
+    """One legend for all axes, outside of them; each name once."""
+    entries: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns, frameon=False)
+
+
+def band(
+    axis: Any, t: np.ndarray, mean: np.ndarray, half: np.ndarray, colour: str, label: str | None, alpha: float = 0.3
+) -> None:
+    """mean +- half"""
+    axis.fill_between(t, mean - half, mean + half, color=colour, alpha=alpha, lw=0, label=label)
+
+
+def variances(axis: Any, t: np.ndarray, mathematical: np.ndarray, computational: np.ndarray) -> None:
+    """The decomposition of the variance, one part on top of the other; their sum is the line."""
+    combined = mathematical + computational
+    axis.fill_between(t, 0.0, mathematical, color=MATHEMATICAL, alpha=0.35, lw=0, label="mathematical")
+    axis.fill_between(t, mathematical, combined, color=COMPUTATIONAL, alpha=0.35, lw=0, label="computational")
+    axis.plot(t, combined, color=COMBINED, lw=1.2, label="combined")
