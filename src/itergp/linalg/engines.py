@@ -182,7 +182,7 @@ def choose(compute: Compute, kernel: Kernel, n: int, d: int) -> tuple[Engine, st
         try:
             engine = get(name)
         except ImportError as error:
-            reasons.append(f"{name} cannot be imported ({error})")
+            reasons.append(f"{name} is missing ({error})")
             continue
         reason = engine.supports(kernel, d)
         if not reason:

@@ -5,6 +5,7 @@ once. Data are padded to whole tiles; products are made in calls of a fraction o
 are heard; panels are dealt to threads in a fixed way, so the same number of threads gives the same bits.
 """
 
+import importlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from itergp.linalg._native import _tiles  # type: ignore[attr-defined]
 from itergp.linalg.engines import Engine, Tick, TileCache, get
 from itergp.prior.kernels import (
     RBF,
@@ -27,6 +27,11 @@ from itergp.prior.kernels import (
     Scaled,
     Sum,
 )
+
+try:
+    _tiles: Any = importlib.import_module("itergp.linalg._native._tiles")
+except ModuleNotFoundError:
+    raise ImportError("it was not built: install again where there is a C++ compiler") from None
 
 PANEL, BLOCK = _tiles.PANEL, _tiles.BLOCK
 MAX_COLUMNS = 256  # of one call: accumulators are threads x n x columns float64
