@@ -2,6 +2,8 @@
 
 import gzip
 import hashlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -222,3 +224,9 @@ def test_the_synthetic_set_is_the_papers():
     assert np.abs(X).max() <= 1
     assert np.var(y - np.sin(np.pi * X.sum(axis=1))) == pytest.approx(0.04, rel=0.1)
     assert not np.array_equal(X, datasets.synthetic(5000, 3, noise=0.04, seed=3)[0])
+
+
+def test_the_rooms_for_experiments_are_reached_by_their_names():
+    code = "import itergp; print(itergp.datasets.synthetic(3, 2)[0].shape, itergp.metrics.rmse([1], [1]), itergp.baselines.svgp)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.startswith("(3, 2) 0.0 <function svgp")

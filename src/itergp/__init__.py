@@ -16,6 +16,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time the names load when first used, so that imports stay fast
+    from itergp import baselines as baselines
+    from itergp import datasets as datasets
+    from itergp import metrics as metrics
     from itergp.errors import (
         InputError as InputError,
     )
@@ -156,11 +159,14 @@ _ROOMS = {
     "itergp.solver.stopping": "MarginalVariance MaxActions MaxPasses ResidualNorm StoppingCriterion TimeBudget",
 }
 _WHERE = {name: room for room, names in _ROOMS.items() for name in names.split()}
+_MODULES = ("baselines", "datasets", "metrics")  # rooms that are used by their own name: itergp.datasets.load("bike")
 
 __all__ = sorted(_WHERE)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"itergp.{name}")
     if name not in _WHERE:
         raise AttributeError(f"module 'itergp' has no attribute {name!r}")
     value = getattr(importlib.import_module(_WHERE[name]), name)
@@ -169,4 +175,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, *_MODULES, "__version__"]

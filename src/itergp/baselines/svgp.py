@@ -1,0 +1,138 @@
+"""SVGP: the variational posterior of inducing points, with the best q(u) in closed form, or by batches.
+
+Titsias (2009); Hensman et al. (2013). q is kept whitened: u = L v with L L^T = k(Z, Z) and q(v) = N(Lambda^{-1} h, Lambda^{-1}).
+With a(x) = L^{-1} k(Z, x), the best one has Lambda = I + sum_i a(x_i) a(x_i)^T / N_i and h = sum_i a(x_i) b_i / N_i: sums over
+rows, which batches estimate.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from itergp.baselines.predictions import above_floor, batches, kernel_at, with_prior_mean
+from itergp.errors import InputError
+from itergp.linalg.compute import Compute
+from itergp.prior.gp import Prior
+from itergp.solver.problem import Problem
+from itergp.validate import count, inputs
+
+
+def svgp(
+    prior: Prior, X: ArrayLike, y: ArrayLike, noise: ArrayLike, Z: ArrayLike, *, compute: Compute = Compute(),  # noqa: B008
+) -> "SVGP":  # fmt: skip
+    """The collapsed posterior: the best q(u) for inducing points Z, in closed form. O(n m^2) time, O(n + m^2) memory."""
+    problem, Z = _problem(prior, X, y, noise, compute), inputs("Z", Z, inputs("X", X).shape[1])
+    L = _factor(problem, Z)
+    precision, shift = np.eye(len(Z)), np.zeros((len(Z), problem.targets))
+    for some in batches(problem.n, len(Z)):
+        A = _features(problem, Z, L, problem.X[some])
+        precision += (A / problem.N[some]) @ A.T
+        shift += (A / problem.N[some]) @ problem.b[some]
+    return _posterior(problem, Z, L, precision, shift)
+
+
+def stochastic_svgp(
+    prior: Prior, X: ArrayLike, y: ArrayLike, noise: float, Z: ArrayLike, *, steps: int = 200, batch: int = 1024, seed: int = 0,
+    compute: Compute = Compute(),  # noqa: B008
+) -> "SVGP":  # fmt: skip
+    """The same posterior by so many steps of natural gradients of the stochastic bound, each from a random batch of rows.
+
+    Step i has the length 1 / i, so that Lambda and h are means over all batches seen, and tend to those of `svgp`.
+    Hyper-parameters stay as given: `itergp.learning.learn(..., method="sgpr")` finds those of the bound.
+    """
+    from itergp.learning.inducing import svgp as stochastic_bound
+    from itergp.learning.rows import WORST
+
+    problem, Z = _problem(prior, X, y, noise, compute), inputs("Z", Z, inputs("X", X).shape[1])
+    if np.ndim(problem.noise):
+        raise InputError("noise is one value per row; expected one number, as the stochastic bound needs it. Or use svgp.")
+    bound = stochastic_bound(problem.X, problem.b, Z, batch=batch, seed=seed)
+    for i in range(count("steps", steps)):
+        bound.step = 1.0 / (i + 1)
+        if bound(prior.kernel, float(problem.noise)).value >= WORST:
+            raise InputError("k(Z, Z) is not positive definite to rounding; expected inducing points Z that are further apart.")
+    return _posterior(problem, Z, _factor(problem, Z), bound.precision, bound.shift)
+
+
+@dataclass(frozen=True, eq=False)
+class SVGP:
+    """mu(x) + a^T E[v]; k(x, x') - a^T a' + a^T Lambda^{-1} a': no computational uncertainty, however few the points."""
+
+    problem: Problem
+    Z: np.ndarray  # (m, d)
+    L: np.ndarray  # k(Z, Z) = L L^T
+    R: np.ndarray  # Lambda = R R^T
+    v: np.ndarray  # E[v] = Lambda^{-1} h, (m, t)
+    elbo: float  # a lower bound on the log marginal likelihood, summed over targets
+
+    def mean(self, X: ArrayLike) -> np.ndarray:
+        X = self._inputs("X", X)
+        update = [self._features(X[some]).T @ self.v for some in batches(len(X), len(self.Z))]
+        return with_prior_mean(self.problem, X, np.concatenate(update))
+
+    def var(self, X: ArrayLike) -> np.ndarray:
+        X = self._inputs("X", X)
+        k0 = self.problem.prior.var(X)
+        explained = [_explained(self._features(X[some]), self.R) for some in batches(len(X), len(self.Z))]
+        return above_floor(self.problem, k0 - np.concatenate(explained), k0)
+
+    def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
+        X0 = self._inputs("X0", X0)
+        X1 = X0 if X1 is None else self._inputs("X1", X1)
+        A0, A1 = self._features(X0), self._features(X1)
+        spread0, spread1 = (scipy.linalg.solve_triangular(self.R, A, lower=True) for A in (A0, A1))
+        return self.problem.prior.cov(X0, X1) - A0.T @ A1 + spread0.T @ spread1
+
+    def _features(self, X: np.ndarray) -> np.ndarray:
+        return _features(self.problem, self.Z, self.L, X)
+
+    def _inputs(self, name: str, X: ArrayLike) -> np.ndarray:
+        return inputs(name, X, self.problem.X.shape[1])
+
+
+def _problem(prior: Prior, X: ArrayLike, y: ArrayLike, noise: ArrayLike, compute: Compute) -> Problem:
+    problem = Problem(prior, X, y, noise, compute)
+    if not problem.N.min() > 0:
+        raise InputError(f"noise is {problem.N.min()}; expected a variance above 0: without noise the bound is minus infinity.")
+    return problem
+
+
+def _factor(problem: Problem, Z: np.ndarray) -> np.ndarray:
+    """L with L L^T = k(Z, Z) and as little jitter as it needs: a bound stays a bound with any."""
+    from itergp.learning.nystrom import JITTERS
+
+    K = kernel_at(problem, Z, Z)
+    K = (K + K.T) / 2
+    for jitter in JITTERS:
+        L, failed = scipy.linalg.lapack.dpotrf(K + jitter * np.trace(K) / len(K) * np.eye(len(K)), lower=1, clean=1)
+        if not failed:
+            return L
+    raise InputError("k(Z, Z) is not positive definite to rounding; expected inducing points Z that are further apart.")
+
+
+def _features(problem: Problem, Z: np.ndarray, L: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """a(x) = L^{-1} k(Z, x), one column per point."""
+    return scipy.linalg.solve_triangular(L, kernel_at(problem, Z, X), lower=True, check_finite=False)
+
+
+def _explained(A: np.ndarray, R: np.ndarray) -> np.ndarray:
+    """a^T a - a^T Lambda^{-1} a, for each column."""
+    return (A**2).sum(axis=0) - (scipy.linalg.solve_triangular(R, A, lower=True, check_finite=False) ** 2).sum(axis=0)
+
+
+def _posterior(problem: Problem, Z: np.ndarray, L: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> SVGP:
+    """q(v) = N(Lambda^{-1} h, Lambda^{-1}) with its bound: E[log p(y | f)] - KL(q(v) | N(0, I))."""
+    m, t = shift.shape
+    R = scipy.linalg.cholesky((precision + precision.T) / 2, lower=True)
+    v = scipy.linalg.cho_solve((R, True), shift)
+    expected = 0.0
+    for some in batches(problem.n, m):
+        A, N = _features(problem, Z, L, problem.X[some]), problem.N[some]
+        variance = problem.prior.var(problem.X[some]) - _explained(A, R)
+        misfit = ((problem.b[some] - A.T @ v) ** 2).sum(axis=1)
+        expected -= 0.5 * float((t * np.log(2.0 * np.pi * N) + (misfit + t * variance) / N).sum())
+    trace = float((scipy.linalg.solve_triangular(R, np.eye(m), lower=True) ** 2).sum())
+    divergence = 0.5 * (float((v**2).sum()) + t * (trace - m + 2.0 * float(np.log(np.diag(R)).sum())))
+    return SVGP(problem, Z.copy(), L, R, v, expected - divergence)
