@@ -85,7 +85,7 @@ def follow(policy, problem, noise, X_test, y_test, limit):
         else:
             posterior = posterior.refine(stop=MaxActions(target - posterior.rank) | TimeBudget(limit - seconds))
         seconds += time.perf_counter() - begun
-        rows.append([posterior.rank, posterior.trace[-1].passes, seconds, *scores(posterior, noise, X_test, y_test)])
+        rows.append([posterior.rank, posterior.state.progress.passes, seconds, *scores(posterior, noise, X_test, y_test)])
         if posterior.status is not Status.BUDGET or seconds >= 0.9 * limit:
             break
     return rows, posterior.status.name
