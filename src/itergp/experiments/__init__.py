@@ -1,9 +1,27 @@
 """The paper's experiments, by name: one file for each figure or claim. `running.py` says how they are made and run."""
 
 from itergp.errors import InputError
+from itergp.experiments import (
+    calibration,
+    main_illustration,
+    online,
+    recovered_methods,
+    uncertainty_decomposition,
+    worst_case,
+)
 from itergp.experiments.running import Cell, Experiment, Options, Standing, run_experiment
 
-EXPERIMENTS: dict[str, Experiment] = {}
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        main_illustration.EXPERIMENT,
+        uncertainty_decomposition.EXPERIMENT,
+        worst_case.EXPERIMENT,
+        recovered_methods.EXPERIMENT,
+        online.EXPERIMENT,
+        calibration.EXPERIMENT,
+    )
+}
 
 
 def named(name: str) -> Experiment:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from itergp.experiments.running import Experiment, Options
 
 PACKAGES = ("numpy", "scipy", "jax", "matplotlib")
+BAR = "\\|"  # in a cell of a Markdown table
 
 
 def require_matplotlib() -> None:
@@ -84,7 +85,7 @@ def command(experiment: "Experiment", options: "Options") -> str:
 def markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A table for people: four digits."""
     lines = [header, ["---"] * len(header), *([_short(value) for value in plain(list(row))] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return "".join(f"| {' | '.join(text.replace('|', BAR) for text in line)} |\n" for line in lines)
 
 
 def _short(value: Any) -> str:

@@ -24,21 +24,24 @@ be small (minutes), their randomness should come from their key alone, and a key
 (data set, split, kernel); what is the same for all cells belongs in the code. Delete the folder after a change of code.
 
 A folder holds quick or full results: a full run drops quick ones, and a quick run refuses to touch full ones.
-`Experiment.datasets` names the sets that it runs on unless `--datasets` says otherwise; `options.datasets` is then never
-empty. Where it is empty the experiment makes its own data, and `--datasets` is refused. In `run`, the errors of
-data that are missing or damaged should surface at once: load the data first.
+`Experiment.datasets` names the sets that it runs on unless `--datasets` says otherwise ("synthetic", names of
+`itergp.datasets`, paths); in `cells` and `run`, `options.datasets` is what is to be run. Where an experiment names none it
+makes its own data, and `--datasets` is refused.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from itergp.datasets import DATASETS, data_folder, load
 from itergp.errors import InputError
 from itergp.experiments.outputs import require_matplotlib, versions, write_outputs
 from itergp.experiments.records import Line, append_line, drop_torn_line, identity, keep_lines, read_lines
-from itergp.progress import Interrupts, watching_interrupts
+
+if TYPE_CHECKING:
+    from itergp.progress import Interrupts
 
 Record = dict[str, Any]
 Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # the header, and rows of texts and numbers
@@ -91,6 +94,8 @@ Progress = Callable[[Standing], Any]
 
 def run_experiment(experiment: Experiment, options: Options, progress: Progress = lambda standing: None) -> Path:
     """Run the cells that are missing, write tables and figures, and return the folder they are in."""
+    from itergp.progress import watching_interrupts  # with scikit-learn, which takes a second
+
     options = replace(options, datasets=_datasets(experiment, options))
     require_matplotlib()
     folder = options.out / experiment.name
@@ -110,9 +115,18 @@ def run_experiment(experiment: Experiment, options: Options, progress: Progress 
 
 
 def _datasets(experiment: Experiment, options: Options) -> tuple[str, ...]:
+    """What was asked for, if it is there, or else the experiment's own choice; found out before any work."""
     if options.datasets and not experiment.datasets:
         raise InputError(f"datasets is {', '.join(options.datasets)}; but {experiment.name} makes its own data. Leave it out.")
-    return options.datasets or experiment.datasets
+    known = ("synthetic", *DATASETS)
+    for name in options.datasets:
+        if name not in known and not Path(name).is_file():
+            raise InputError(f"datasets names {name!r}; expected some of {', '.join(known)}, or files that exist.")
+    chosen = options.datasets or experiment.datasets
+    for name in chosen:
+        if name in DATASETS and not (data_folder() / f"{name}.csv.gz").exists():
+            load(name)  # which says what is missing, and where to put it
+    return chosen
 
 
 def _begin(folder: Path, options: Options) -> list[Line]:
@@ -132,7 +146,7 @@ def _begin(folder: Path, options: Options) -> list[Line]:
     return lines
 
 
-def _run(experiment: Experiment, cell: Cell, options: Options, interrupts: Interrupts) -> Line:
+def _run(experiment: Experiment, cell: Cell, options: Options, interrupts: "Interrupts") -> Line:
     """One cell. After Ctrl-C there is none: solvers end early then, with less than the cell asked for."""
     _check(interrupts)
     began = time.perf_counter()
@@ -147,7 +161,7 @@ def _run(experiment: Experiment, cell: Cell, options: Options, interrupts: Inter
     return {"cell": cell.key, "quick": options.quick, "seconds": seconds, "versions": versions(), "records": records}
 
 
-def _check(interrupts: Interrupts) -> None:
+def _check(interrupts: "Interrupts") -> None:
     if interrupts.asked:
         raise KeyboardInterrupt
 

@@ -56,11 +56,34 @@ def legend_below(figure: Any, axes: Sequence[Any], columns: int = 6) -> None:
     figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns, frameon=False)
 
 
+def plain_ticks(axis: Any, values: Sequence[float]) -> None:
+    """Ticks of a logarithmic axis as plain numbers: those of `values` that lie within the data."""
+    low, high = axis.get_data_interval()
+    inside = [value for value in values if 0.9 * low <= value <= 1.1 * high]
+    axis.set_ticks(inside, [f"{value:,g}" for value in inside])
+    axis.set_ticks([], minor=True)
+
+
 def band(
     axis: Any, t: np.ndarray, mean: np.ndarray, half: np.ndarray, colour: str, label: str | None, alpha: float = 0.3
 ) -> None:
     """mean +- half"""
     axis.fill_between(t, mean - half, mean + half, color=colour, alpha=alpha, lw=0, label=label)
+
+
+def ring(
+    axis: Any,
+    t: np.ndarray,
+    mean: np.ndarray,
+    inner: np.ndarray,
+    outer: np.ndarray,
+    colour: str,
+    label: str | None,
+    alpha: float = 0.3,
+) -> None:
+    """What lies between mean +- inner and mean +- outer"""
+    axis.fill_between(t, mean + inner, mean + outer, color=colour, alpha=alpha, lw=0, label=label)
+    axis.fill_between(t, mean - outer, mean - inner, color=colour, alpha=alpha, lw=0)
 
 
 def variances(axis: Any, t: np.ndarray, mathematical: np.ndarray, computational: np.ndarray) -> None:

@@ -1,0 +1,187 @@
+"""Is the computational uncertainty honest? The distance to the exact posterior mean against sqrt(k_comp), per policy.
+
+If y is a draw from the prior and the actions do not depend on it, mu_*(x) - mu_i(x) ~ N(0, k_comp(x, x)): standardised
+distances are standard normal, at every x and after every number of actions. Residual actions (CG) depend on y, and real
+data are no draw from the prior, so there this is measured, not promised. All of the computational uncertainty in one
+number: |v* - v_i|^2 in the norm of K_hat, which is then chi-squared with n - i degrees of freedom, over n - i.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from itergp.baselines import exact
+from itergp.datasets import load, synthetic
+from itergp.experiments import style
+from itergp.experiments.illustrations import rounded
+from itergp.experiments.running import Cell, Experiment, Options, Record, Table
+from itergp.metrics import calibration_curve, mean_and_interval
+from itergp.posterior.combined import condition
+from itergp.prior.gp import Prior
+from itergp.prior.kernels import Matern32
+from itergp.solver.policies import ConjugateGradient, Eigenvector, PseudoInput, RandomAction, UnitVector
+from itergp.solver.stopping import MaxActions
+
+POLICIES: dict[str, Callable[[], Any]] = {
+    "IterGP-Chol": lambda: UnitVector("random", block_size=64),
+    "IterGP-PBR": lambda: Eigenvector(block_size=64),
+    "IterGP-PI": lambda: PseudoInput(block_size=64),
+    "IterGP-random": lambda: RandomAction(block_size=64),
+    "IterGP-CG": lambda: ConjugateGradient(),
+}
+PRIOR_DRAWS, DRAWS_NOISE = "prior draws", 0.01
+DRAWS_PRIOR = Prior(1.0 * Matern32(lengthscale=0.25))
+BUDGETS, SHOWN = (16, 64, 256), 64
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+BINS = 8
+RESOLVED = 1e-8  # of the prior variance: below, k_comp is a difference of rounding errors, and the point is left out
+
+Setting = tuple[Prior, float, np.ndarray, np.ndarray, np.ndarray]  # prior, noise, X, y, X_test
+
+
+def cells(options: Options) -> list[Cell]:
+    draws, splits = (3, 1) if options.quick else (20, 5)
+    found = [Cell({"data": PRIOR_DRAWS, "repetition": i}) for i in range(draws)]
+    return found + [Cell({"data": name, "repetition": i}, cost=10.0) for name in options.datasets for i in range(splits)]
+
+
+def run(cell: Cell, options: Options) -> list[Record]:
+    """All policies on one draw, or on one split with hyper-parameters of its own."""
+    name, i = cell.key["data"], cell.key["repetition"]
+    prior, noise, X, y, X_test = drawn(i, options) if name == PRIOR_DRAWS else real(name, i, options)
+    whole = exact(prior, X, y, noise)
+    mean, variance = whole.mean(X_test), whole.var(X_test)
+    energy = float(y @ whole.representer_weights[:, 0])  # |v*|^2 in the norm of K_hat
+    records = []
+    for policy, make in POLICIES.items():
+        posterior = condition(prior, X, y, noise, make(), MaxActions(BUDGETS[-1]), seed=i)
+        path = posterior.path(X_test, BUDGETS)
+        for rank, mu, k in zip(BUDGETS, path.mean, path.var, strict=True):
+            left = (energy - float((posterior.state.z[:rank] ** 2).sum())) / (len(y) - rank)
+            record = {"data": name, "policy": policy, "n": len(y), "noise": noise, "actions": rank, "weights": left}
+            records.append(record | distances(mean - mu, k - variance, prior.var(X_test)))
+    return records
+
+
+def drawn(i: int, options: Options) -> Setting:
+    """y ~ N(0, K_hat) at random inputs in a square."""
+    n, m = (400, 100) if options.quick else (800, 300)
+    rng = np.random.default_rng([9, i])
+    X = rng.uniform(-1.0, 1.0, (n + m, 2))
+    y = DRAWS_PRIOR.sample(X[:n], seed=i)[0] + np.sqrt(DRAWS_NOISE) * rng.standard_normal(n)
+    return DRAWS_PRIOR, DRAWS_NOISE, X[:n], y, X[n:]
+
+
+def real(name: str, i: int, options: Options) -> Setting:
+    """Rows of a data set, chosen at random, with hyper-parameters learned from these very rows."""
+    from itergp.learning import learn
+
+    n, m = (400, 100) if options.quick else (1500, 500)
+    if name == "synthetic":
+        X, y = synthetic(n + m, 2, 0.01, seed=i)
+        X, y, X_test = X[:n], y[:n], X[n:]
+    else:
+        split = load(name).split(i)
+        some = np.random.default_rng([9, i]).permutation(len(split.y))[:n]
+        X, y, X_test = split.X[some], split.y[some], split.X_test[:m]
+    start = 1.0 * Matern32(lengthscale=np.full(X.shape[1], np.sqrt(X.shape[1])))
+    learned = learn(X, y, start, 0.1, method="neighbours", seed=i)
+    return Prior(learned.kernel), learned.noise, X, y, X_test
+
+
+def distances(distance: np.ndarray, computational: np.ndarray, k0: np.ndarray) -> Record:
+    """Distances to the exact mean beside what the computational uncertainty expects, and in its units."""
+    seen = computational > RESOLVED * k0
+    d, k = distance[seen], computational[seen]
+    if d.size < BINS:  # nothing left to be uncertain about
+        return {"points": int(d.size), "rms": None, "quantiles": None, "curve": None, "expected": None, "observed": None}
+    z = d / np.sqrt(k)
+    bins = np.array_split(np.argsort(k, kind="stable"), BINS)
+    return {
+        "points": int(d.size),
+        "rms": float(np.sqrt(np.mean(z**2))),
+        "quantiles": rounded(np.quantile(np.abs(z), (0.5, 0.95, 1.0))),
+        "curve": rounded(calibration_curve(z, np.zeros_like(z), np.ones_like(z), LEVELS)),
+        "expected": rounded(np.array([np.sqrt(k[some].mean()) for some in bins])),
+        "observed": rounded(np.array([np.sqrt(np.mean(d[some] ** 2)) for some in bins])),
+    }
+
+
+def groups(records: list[Record]) -> dict[tuple[str, str, int], list[Record]]:
+    """By data, policy and budget; repetitions together."""
+    found: dict[tuple[str, str, int], list[Record]] = {}
+    for record in records:
+        if record["rms"] is not None:
+            found.setdefault((record["data"], record["policy"], record["actions"]), []).append(record)
+    return found
+
+
+def table(records: list[Record]) -> Table:
+    header = [
+        "data", "policy", "n", "actions", "rms distance / sqrt(k_comp)", "± 95 %", "median (0.67)", "95 % quantile (1.96)",
+        "largest", "inside 50 %", "inside 95 %", "|v* - v_i|^2 / (n - i)", "repetitions",
+    ]  # fmt: skip
+    rows = []
+    for (data, policy, actions), some in groups(records).items():
+        rms, half = mean_and_interval([record["rms"] for record in some])
+        median, q95, _ = np.mean([record["quantiles"] for record in some], axis=0)
+        largest = max(record["quantiles"][2] for record in some)
+        curve = np.mean([record["curve"] for record in some], axis=0)
+        inside = [curve[LEVELS.index(0.5)], curve[LEVELS.index(0.95)]]
+        weights = np.mean([record["weights"] for record in some])
+        rows.append([data, policy, some[0]["n"], actions, rms, half, median, q95, largest, *inside, weights, len(some)])
+    return header, rows
+
+
+def figure(records: list[Record], options: Options) -> Any:
+    found = groups(records)
+    names = list(dict.fromkeys(data for data, _, _ in found))
+    figure = style.new_figure(12.0, 0.6 + 3.6 * len(names))
+    axes = figure.subplots(len(names), 3, squeeze=False)
+    for name, row in zip(names, axes, strict=True):
+        for policy, colour in zip(POLICIES, style.POLICY_COLOURS, strict=False):
+            shown = found.get((name, policy, SHOWN), [])
+            if shown:
+                _bins(row[0], shown, policy, colour)
+                row[1].plot(LEVELS, np.mean([record["curve"] for record in shown], axis=0), "o-", ms=3, lw=1.2, color=colour)
+            known = {actions: found[name, policy, actions] for actions in BUDGETS if (name, policy, actions) in found}
+            rms = [np.mean([record["rms"] for record in some]) for some in known.values()]
+            row[2].plot(list(known), rms, "o-", ms=4, lw=1.2, color=colour)
+        _frames(row, name)
+    style.legend_below(figure, axes.ravel(), columns=7)
+    return figure
+
+
+def _bins(axis: Any, some: list[Record], policy: str, colour: str) -> None:
+    """Points in bins of equal size by k_comp: the distance that was expected, and the one that was observed."""
+    expected, observed = (
+        np.sqrt(np.mean([np.square(record[part]) for record in some], axis=0)) for part in ("expected", "observed")
+    )
+    axis.plot(expected, observed, "o-", ms=4, lw=1.2, color=colour, label=policy)
+
+
+def _frames(row: Any, name: str) -> None:
+    bins, curve, growth = row
+    bins.set(xscale="log", yscale="log", xlabel="expected: root mean k_comp", ylabel="observed distance to exact mean")
+    bins.axline((1e-2, 1e-2), (1.0, 1.0), color=style.GREY, lw=1.0, ls="--", label="honest")
+    bins.set_title(f"{name}, {SHOWN} actions")
+    curve.plot([0, 1], [0, 1], color=style.GREY, lw=1.0, ls="--")
+    curve.set(
+        xlim=(0, 1), ylim=(0, 1.02), xlabel="level of the interval", ylabel="share inside", title=f"{name}, {SHOWN} actions"
+    )
+    growth.axhline(1.0, color=style.GREY, lw=1.0, ls="--")
+    growth.set(xscale="log", yscale="log", xlabel="actions", ylabel="rms distance / sqrt(k_comp)", title=name)
+    style.plain_ticks(growth.xaxis, BUDGETS)
+
+
+EXPERIMENT = Experiment(
+    "calibration",
+    "Cor. 1, Eq. 5",
+    "is the computational uncertainty honest? distance to the exact mean against sqrt(k_comp)",
+    cells,
+    run,
+    table,
+    figure,
+    datasets=("parkinsons",),
+)
