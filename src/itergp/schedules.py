@@ -12,8 +12,8 @@ from itergp.solver.policies import (
     Policy,
     PseudoInput,
     RandomAction,
-    Schedule,
     UnitVector,
+    blocks_and_residuals,
     default_actions,
 )
 from itergp.solver.stopping import MaxActions, StoppingCriterion
@@ -22,7 +22,7 @@ EXACT_ROWS = 2048  # up to here the exact GP costs about a second
 ROWS_CUBED = 5e9  # rows^3 per second on the way to the exact GP: measured at 2,048 rows on one slow core
 PAIR, COLUMN = 0.6e-9, 0.03e-9  # seconds of a pass over K, by n^2: to evaluate, and for each column (float64, two slow cores)
 FIRST_PASS = 0.4  # of the time for the inference; a pass that the clock cuts is lost
-BLOCK, RESIDUALS = 128, 64  # of the schedule: `benchmarks/policies.py`, `docs/policies.md`
+BLOCK = 128
 POLICIES: dict[str, Callable[[], Policy]] = {
     "cg": lambda: ConjugateGradient(),
     "cholesky": lambda: UnitVector(block_size=512),
@@ -56,13 +56,7 @@ def default_schedule(n: int, budget: Budget) -> Policy:
     b = affordable_block(n, budget)
     if not b:
         return UnitVector("random", block_size=BLOCK)  # columns of K only: no pass
-    return Schedule(
-        (PseudoInput(b, block_size=b), b),
-        (BlockKrylov(b), 2 * b),
-        (ConjugateGradient(), RESIDUALS),
-        (BlockKrylov(b), None),
-        (UnitVector(block_size=512), None),  # where the others bring only rounding: on to the exact GP
-    )
+    return blocks_and_residuals(b)
 
 
 def affordable_block(n: int, budget: Budget) -> int:
