@@ -6,6 +6,7 @@ estimator's `learn="auto"` (ARD Matern 3/2) once per set; with --fixed those of 
 actions alone, and with 60 local ones for each point. Seconds are those of the actions; predictions are not counted.
 
     python benchmarks/policies.py [--datasets parkinsons bike ...] [--policies ...] [--fixed] [--seconds 60] [--out records.jsonl]
+    python benchmarks/policies.py --summary records.jsonl        # the last row of each policy up to 512 actions, set by set
 """
 
 import argparse
@@ -125,6 +126,26 @@ def measure(dataset, names, fixed, limit, out):
                 file.write(json.dumps({"dataset": dataset, "fixed": fixed} | dict(zip(header, record, strict=True))) + "\n")
 
 
+def summary(path):
+    """NLL and RMSE without and with local actions, where each policy stood at 512 actions or at its end before."""
+    with open(path) as file:
+        records = [json.loads(line) for line in file]
+    sets = list(dict.fromkeys((r["dataset"], r["fixed"]) for r in records))
+    cells = {(r["dataset"], r["fixed"], r["policy"]): r for r in records if r["actions"] <= 512}  # the last one of each
+    header = ["policy", *(f"{name}, fixed" if fixed else name for name, fixed in sets)]
+    rows = [[policy, *(_cell(cells.get((*one, policy))) for one in sets)] for policy in ["none", *POLICIES]]
+    print_table(header, rows)
+
+
+def _cell(r):
+    if r is None:
+        return ""
+    return (
+        f"{r['actions']} in {r['passes']}, {r['seconds']:.1f} s: {r['NLL']:.2f} / {r['RMSE']:.4f}, "
+        f"{r['NLL, local']:.3f} / {r['RMSE, local']:.4f}"
+    )
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--datasets", nargs="+", default=DATASETS, choices=DATASETS)
@@ -132,7 +153,10 @@ def main():
     arguments.add_argument("--fixed", action="store_true", help="isotropic, lengthscale sqrt(d), scale 1, noise 0.05")
     arguments.add_argument("--seconds", type=float, default=60.0, help="for each policy")
     arguments.add_argument("--out", help="records, as JSON lines")
+    arguments.add_argument("--summary", help="a table of the records in this file; nothing is run")
     options = arguments.parse_args()
+    if options.summary:
+        return summary(options.summary)
     for dataset in options.datasets:
         measure(dataset, options.policies, options.fixed, options.seconds, options.out)
 
