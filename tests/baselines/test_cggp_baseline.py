@@ -6,6 +6,7 @@ import scipy.sparse.linalg
 
 from helpers import KERNELS, exact, make_data, row_noise
 from itergp import Compute, ConjugateGradient, InputError, LinearMean, MaxActions, Prior, baselines, condition
+from itergp.baselines.cggp import tridiagonal_cholesky
 from itergp.testing import check_gp
 
 MEAN = LinearMean([0.3, -0.2], 0.1)
@@ -118,6 +119,13 @@ def test_lanczos_ends_where_its_space_does():
     expected = prior.var(data.X_new) - (oracle.k_new.T @ vectors[:, -1]) ** 2 / (values[-1] + 0.05)
     np.testing.assert_allclose(gp.var(data.X_new), expected, atol=1e-10)
     np.testing.assert_array_equal(gp.path(data.X_new).var[1], gp.path(data.X_new).var[9])
+
+
+def test_the_factor_of_t_ends_where_t_is_indefinite_by_rounding():
+    alpha, beta = np.array([2.0, 3.0, 0.1, 5.0]), np.array([1.0, 1.0, 1.0])
+    diagonal, below = tridiagonal_cholesky(alpha, beta)
+    L = np.diag(diagonal) + np.diag(below, -1)
+    np.testing.assert_allclose(L @ L.T, [[2.0, 1.0], [1.0, 3.0]], rtol=1e-15)
 
 
 def test_targets_that_the_prior_explains_need_no_passes_for_the_mean():
