@@ -30,7 +30,7 @@ def itergp_fit(X, y, X_new, budget):
     fitted = time.perf_counter()
     mean, std = model.predict(X_new, return_std=True)
     about = {
-        "learned": model.timings_.get("learning", 0.0), "predicted": time.perf_counter() - fitted, "noise": model.noise_,
+        "learned": model.timings_.get("learn", 0.0), "predicted": time.perf_counter() - fitted, "noise": model.noise_,
         "actions": model.posterior_.rank, "status": model.status_.name,
     }  # fmt: skip
     return mean, std**2, about

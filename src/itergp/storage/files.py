@@ -48,7 +48,7 @@ def write(path: Path, kind: str, value: Any, tensors: Tensors) -> str:
     numbers = (array.reshape(-1).view(np.uint8).data for array in arrays.values())
     parts: list[Any] = [len(header).to_bytes(8, "little"), header, *numbers]
     whole = hashlib.sha256()
-    with _replacing(path) as temporary, open(temporary, "xb") as file:
+    with replacing(path) as temporary, open(temporary, "xb") as file:
         for part in parts:
             whole.update(part)
             file.write(part)
@@ -92,7 +92,7 @@ def write_text(path: Path, kind: str, value: Any) -> None:
     """A JSON value in a file of its own, such as a manifest."""
     text = _text(kind, value)
     digest = hashlib.sha256(text).hexdigest().encode()
-    with _replacing(path) as temporary, open(temporary, "xb") as file:
+    with replacing(path) as temporary, open(temporary, "xb") as file:
         file.write(text.replace(_ZEROS, digest, 1))
         _to_disk(file)
 
@@ -167,7 +167,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """A temporary file beside `path`, which takes its place when all went well, and is removed when not."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:

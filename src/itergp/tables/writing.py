@@ -1,17 +1,15 @@
 """Results as CSV or Parquet: whole, or not at all."""
 
-import contextlib
 import csv
 import io
-import os
-import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
 from itergp.errors import InputError, StorageError
+from itergp.storage.files import replacing
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 
@@ -35,7 +33,7 @@ def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     """One column of numbers for each name. What was there before stays until all is written."""
     kind = table_format(path)
     try:
-        with _replacing(path) as temporary:
+        with replacing(path) as temporary:
             if kind == "csv":
                 with open(temporary, "x", encoding="utf-8", newline="") as file:
                     _write_csv(file, columns)
@@ -59,14 +57,3 @@ def _write_csv(file: TextIO, columns: Mapping[str, np.ndarray]) -> None:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path`, which takes its place when all went well, and is removed when not."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
