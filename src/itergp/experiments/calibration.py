@@ -51,7 +51,7 @@ def run(cell: Cell, options: Options) -> list[Record]:
     name, i = cell.key["data"], cell.key["repetition"]
     prior, noise, X, y, X_test = drawn(i, options) if name == PRIOR_DRAWS else real(name, i, options)
     whole = exact(prior, X, y, noise)
-    mean, variance = whole.mean(X_test), whole.var(X_test)
+    mean, variance, k0 = whole.mean(X_test), whole.var(X_test), prior.var(X_test)
     energy = float(y @ whole.representer_weights[:, 0])  # |v*|^2 in the norm of K_hat
     records = []
     for policy, make in POLICIES.items():
@@ -59,8 +59,8 @@ def run(cell: Cell, options: Options) -> list[Record]:
         path = posterior.path(X_test, BUDGETS)
         for rank, mu, k in zip(BUDGETS, path.mean, path.var, strict=True):
             left = (energy - float((posterior.state.z[:rank] ** 2).sum())) / (len(y) - rank)
-            record = {"data": name, "policy": policy, "n": len(y), "noise": noise, "actions": rank, "weights": left}
-            records.append(record | distances(mean - mu, k - variance, prior.var(X_test)))
+            record = {"data": name, "policy": policy, "n": len(y), "noise": noise, "prior_variance": k0.mean(), "actions": rank}
+            records.append(record | {"weights": left} | distances(mean - mu, k - variance, k0))
     return records
 
 
@@ -120,7 +120,7 @@ def groups(records: list[Record]) -> dict[tuple[str, str, int], list[Record]]:
 def table(records: list[Record]) -> Table:
     header = [
         "data", "policy", "n", "actions", "rms distance / sqrt(k_comp)", "± 95 %", "median (0.67)", "95 % quantile (1.96)",
-        "largest", "inside 50 %", "inside 95 %", "|v* - v_i|^2 / (n - i)", "repetitions",
+        "largest", "inside 50 %", "inside 95 %", "|v* - v_i|^2 / (n - i)", "prior variance", "repetitions",
     ]  # fmt: skip
     rows = []
     for (data, policy, actions), some in groups(records).items():
@@ -129,8 +129,8 @@ def table(records: list[Record]) -> Table:
         largest = max(record["quantiles"][2] for record in some)
         curve = np.mean([record["curve"] for record in some], axis=0)
         inside = [curve[LEVELS.index(0.5)], curve[LEVELS.index(0.95)]]
-        weights = np.mean([record["weights"] for record in some])
-        rows.append([data, policy, some[0]["n"], actions, rms, half, median, q95, largest, *inside, weights, len(some)])
+        means = [np.mean([record[name] for record in some]) for name in ("weights", "prior_variance")]
+        rows.append([data, policy, some[0]["n"], actions, rms, half, median, q95, largest, *inside, *means, len(some)])
     return header, rows
 
 
@@ -138,7 +138,7 @@ def figure(records: list[Record], options: Options) -> Any:
     found = groups(records)
     names = list(dict.fromkeys(data for data, _, _ in found))
     figure = style.new_figure(12.0, 0.6 + 3.6 * len(names))
-    axes = figure.subplots(len(names), 3, squeeze=False)
+    axes = figure.subplots(len(names), 3, squeeze=False, sharex="col", sharey="col")
     for name, row in zip(names, axes, strict=True):
         for policy, colour in zip(POLICIES, style.POLICY_COLOURS, strict=False):
             shown = found.get((name, policy, SHOWN), [])
@@ -171,7 +171,7 @@ def _frames(row: Any, name: str) -> None:
         xlim=(0, 1), ylim=(0, 1.02), xlabel="level of the interval", ylabel="share inside", title=f"{name}, {SHOWN} actions"
     )
     growth.axhline(1.0, color=style.GREY, lw=1.0, ls="--")
-    growth.set(xscale="log", yscale="log", xlabel="actions", ylabel="rms distance / sqrt(k_comp)", title=name)
+    growth.set(xscale="log", yscale="log", xlabel="actions", ylabel="rms distance / sqrt(k_comp)", title=name, ylim=(5e-3, 5.0))
     style.plain_ticks(growth.xaxis, BUDGETS)
 
 

@@ -83,7 +83,7 @@ def command(experiment: "Experiment", options: "Options") -> str:
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A table for people: four digits."""
+    """A table for people: four digits, and no exponents for counts."""
     lines = [header, ["---"] * len(header), *([_short(value) for value in plain(list(row))] for row in rows)]
     return "".join(f"| {' | '.join(text.replace('|', BAR) for text in line)} |\n" for line in lines)
 
@@ -91,4 +91,6 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def _short(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+    return f"{value:,}" if type(value) is int else str(value)

@@ -112,7 +112,7 @@ def figure(records: list[Record], options: Options) -> Any:
         axis.set_ylabel(label)
     for axis in axes[1:, 0]:
         axis.set_ylim(0.0, None)
-    style.legend_below(figure, axes.ravel(), columns=5)
+    style.legend_below(figure, axes.ravel(), columns=4)
     return figure
 
 
