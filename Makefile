@@ -29,6 +29,7 @@ campaign: $(VENV)/.installed
 # Files under fire: killed fits, 20,000 damaged files, full disks and read-only folders. About ten minutes.
 soak: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py all
+	$(BIN)/python benchmarks/soak_estimator.py all
 
 $(VENV)/.bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --editable ".[bench]"

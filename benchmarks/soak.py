@@ -466,19 +466,16 @@ def _must_keep(tally, what, path, posterior):
 COMMANDS = {"kill": (kill, 50), "mutate": (mutate, 20000), "disk": (disk, 50)}
 
 
-def main():
-    if sys.argv[1:2] == ["child"]:
-        folder, policy, n, actions, seed = sys.argv[2:]
-        fit(folder, policy, int(n), int(actions), int(seed))
-        return
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("command", choices=[*COMMANDS, "all"])
-    arguments.add_argument("--count", type=int, help="how often; by default 50, 20,000 and 50")
+def run(commands, about):
+    """The command line of a soak: {name: (function of a count and a seed, how often by default)}."""
+    arguments = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("command", choices=[*commands, "all"])
+    arguments.add_argument("--count", type=int, help="how often; by default as above")
     arguments.add_argument("--seed", type=int, default=0)
     options = arguments.parse_args()
     violations = 0
-    for name in COMMANDS if options.command == "all" else [options.command]:
-        function, count = COMMANDS[name]
+    for name in commands if options.command == "all" else [options.command]:
+        function, count = commands[name]
         begun, count = time.time(), options.count or count
         tally = function(count, seed=options.seed)
         print(f"{name}, {count} times, {time.time() - begun:.0f} s")
@@ -486,6 +483,14 @@ def main():
             print(f"  {number:6d}  {key}", flush=True)
         violations += sum(tally.violations().values())
     raise SystemExit(1 if violations else 0)
+
+
+def main():
+    if sys.argv[1:2] == ["child"]:
+        folder, policy, n, actions, seed = sys.argv[2:]
+        fit(folder, policy, int(n), int(actions), int(seed))
+        return
+    run(COMMANDS, __doc__)
 
 
 if __name__ == "__main__":

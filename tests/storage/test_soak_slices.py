@@ -11,12 +11,19 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import soak
+import soak_estimator
 from itergp import StorageError
 from itergp.storage import load, save
 
 
 def test_a_killed_fit_resumes_to_the_same_bits():
     tally = soak.kill(2, n=300, actions=120)
+    assert not tally.violations()
+    assert tally["resumed to the same bits"] == 2
+
+
+def test_a_killed_fit_of_the_estimator_resumes_to_the_same_bits():
+    tally = soak_estimator.kill(2, job={"n": 400, "d": 2, "budget": "120 actions"})
     assert not tally.violations()
     assert tally["resumed to the same bits"] == 2
 
