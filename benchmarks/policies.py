@@ -22,24 +22,22 @@ from itergp import (
     Compute,
     ConjugateGradient,
     ConstantMean,
-    Eigenvector,
     Matern32,
     MaxActions,
     Prior,
     PseudoInput,
-    RandomAction,
     Schedule,
-    TimeBudget,
     UnitVector,
     condition,
 )
 from itergp.duplicates import merge_rows
+from itergp.experiments.beyond import CHECKS, follow, scores
+from itergp.experiments.beyond import POLICIES as SINGLE
 from itergp.learning import learn
-from itergp.metrics import nll, rmse
-from itergp.solver.state import Status
 
 DATASETS = ("parkinsons", "bike", "protein", "keggdirected", "keggundirected")
-CHECKS, POINTS, LOCAL = (128, 256, 512, 1024), 2000, 60
+POINTS = 2000
+KEYS = ("actions", "passes", "seconds", "nll", "rmse", "local_nll", "local_rmse")
 
 
 def then(first, blocks, rest, last=None):
@@ -48,20 +46,14 @@ def then(first, blocks, rest, last=None):
     return Schedule(*(part for part in [*parts, *([last] if last else [])] if part[1] != 0))
 
 
-POLICIES = {
-    "CG": lambda: ConjugateGradient(),
-    "unit vectors, sequential": lambda: UnitVector(block_size=128),
-    "unit vectors, pivoted": lambda: UnitVector("pivoted", block_size=128),
-    "pseudo-inputs": lambda: PseudoInput(block_size=128),
-    "eigenvectors": lambda: Eigenvector(block_size=128),
-    "random": lambda: RandomAction(block_size=128),
-    "block Krylov": lambda: BlockKrylov(128),
-    "PI 128, CG": lambda: then(128, 0, None),
-    "PI 128, BK 256, CG": lambda: then(128, 2, None),
-    "PI 256, CG": lambda: then(256, 0, None),
-    "PI 256, BK 128, CG 16, BK": lambda: then(256, 1, 16, (BlockKrylov(128), None)),
-    "PI 128, BK 256, CG 64, BK": lambda: then(128, 2, 64, (BlockKrylov(128), None)),
-    "PI 512, CG 16, BK": lambda: then(512, 0, 16, (BlockKrylov(128), None)),
+POLICIES = SINGLE | {
+    "unit vectors, sequential": lambda n: UnitVector(block_size=128),
+    "PI 128, CG": lambda n: then(128, 0, None),
+    "PI 128, BK 256, CG": lambda n: then(128, 2, None),
+    "PI 256, CG": lambda n: then(256, 0, None),
+    "PI 256, BK 128, CG 16, BK": lambda n: then(256, 1, 16, (BlockKrylov(128), None)),
+    "PI 128, BK 256, CG 64, BK": lambda n: then(128, 2, 64, (BlockKrylov(128), None)),
+    "PI 512, CG 16, BK": lambda n: then(512, 0, 16, (BlockKrylov(128), None)),
 }
 
 
@@ -76,31 +68,6 @@ def hyperparameters(X, y, fixed):
     return data, found.kernel, found.noise, time.perf_counter() - begun
 
 
-def follow(policy, problem, noise, X_test, y_test, limit):
-    """What a policy reached after each number of actions: rank, passes, seconds, and both predictions' NLL and RMSE."""
-    seconds, posterior, rows = 0.0, None, []
-    for target in CHECKS:
-        begun = time.perf_counter()
-        if posterior is None:
-            posterior = problem(policy=policy, stop=MaxActions(target) | TimeBudget(limit))
-        else:
-            posterior = posterior.refine(stop=MaxActions(target - posterior.rank) | TimeBudget(limit - seconds))
-        seconds += time.perf_counter() - begun
-        rows.append([posterior.rank, posterior.state.progress.passes, seconds, *scores(posterior, noise, X_test, y_test)])
-        if posterior.status is not Status.BUDGET or seconds >= 0.9 * limit:
-            break
-    return rows, posterior.status.name
-
-
-def scores(posterior, noise, X_test, y_test):
-    """NLL and RMSE by the global actions, and with local ones."""
-    mean, var = posterior.mean(X_test), posterior.var(X_test)
-    local_mean, local_var = posterior.local(LOCAL).marginals(X_test)
-    return [
-        nll(y_test, mean, var + noise), rmse(y_test, mean), nll(y_test, local_mean, local_var + noise), rmse(y_test, local_mean)
-    ]  # fmt: skip
-
-
 def measure(dataset, names, fixed, limit, out):
     X, y, X_test, y_test = load_split(dataset)
     some = np.random.default_rng(0).permutation(len(X_test))[:POINTS]
@@ -111,10 +78,12 @@ def measure(dataset, names, fixed, limit, out):
     print(
         f"\n{dataset}: n = {len(X)}, merged {len(data.X)}; noise {noise:.2g}; learned in {learned:.0f} s: {kernel}\n", flush=True
     )
-    nothing = problem(policy=UnitVector(), stop=MaxActions(1))
-    records = [["none", "", 1, 0, 0.0, *scores(nothing, noise, X_test, y_test)]]
+    score = partial(scores, noise=noise, X_test=X_test, y_test=y_test)
+    nothing = {"actions": 0, "passes": 0, "seconds": 0.0} | score(problem(policy=UnitVector(), stop=MaxActions(0)))
+    records = [["none", "", *(nothing[key] for key in KEYS)]]
     for name in names:
-        rows, status = follow(POLICIES[name](), problem, noise, X_test, y_test, limit)
+        found, status = follow(POLICIES[name](len(data.X)), problem, score, CHECKS, limit)
+        rows = [[record[key] for key in KEYS] for record in found]
         records += [[name, status if row is rows[-1] else "", *row] for row in rows]
         print(name, *(f"{value:.4g}" for value in rows[-1]), flush=True)
     header = ["policy", "ended", "actions", "passes", "seconds", "NLL", "RMSE", "NLL, local", "RMSE, local"]

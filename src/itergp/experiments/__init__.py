@@ -2,10 +2,13 @@
 
 from itergp.errors import InputError
 from itergp.experiments import (
+    beyond,
     calibration,
+    cggp,
     main_illustration,
     online,
     recovered_methods,
+    svgp,
     uncertainty_decomposition,
     worst_case,
 )
@@ -18,7 +21,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         uncertainty_decomposition.EXPERIMENT,
         worst_case.EXPERIMENT,
         recovered_methods.EXPERIMENT,
+        cggp.EXPERIMENT,
+        svgp.EXPERIMENT,
         online.EXPERIMENT,
+        beyond.EXPERIMENT,
         calibration.EXPERIMENT,
     )
 }

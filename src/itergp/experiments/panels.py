@@ -1,0 +1,71 @@
+"""Grids of panels: one column for each data set, one row for each metric, means with 95 % intervals over splits."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from itergp.experiments import style
+from itergp.metrics import mean_and_interval
+
+POWERS = (1, 4, 16, 64, 256, 1024)
+NOTHING_LEARNED = 2.0  # nats: a little above the NLL of N(0, 1) on standardised targets; panels reach this far up at least
+
+
+def grid(rows: Sequence[str], columns: Sequence[str], width: float = 2.6, height: float = 1.9) -> tuple[Any, Any]:
+    """A figure and its axes, one row for each label and one column for each title; never narrower than its legend."""
+    figure = style.new_figure(max(7.5, 1.0 + width * len(columns)), 1.0 + height * len(rows))
+    axes = figure.subplots(len(rows), len(columns), squeeze=False)
+    for axis, name in zip(axes[0], columns, strict=True):
+        axis.set_title(name)
+    for axis, label in zip(axes[:, 0], rows, strict=True):
+        axis.set_ylabel(label)
+    figure.align_ylabels(axes[:, 0])
+    return figure, axes
+
+
+def curve(axis: Any, x: Sequence[float], values: Any, colour: str, label: str | None, line: str = "-") -> np.ndarray:
+    """The mean over splits (the first axis of `values`) against x, with its interval where there are several. Returns it."""
+    mean, half = mean_and_interval(np.array(values, dtype=float))
+    if np.isfinite(half).all():
+        style.band(axis, np.asarray(x), mean, half, colour, None, alpha=0.2)
+    axis.plot(x, mean, line, color=colour, lw=1.5, ms=3, label=label)
+    return mean
+
+
+def share_nats(axes: Sequence[Any], main: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> None:
+    """One scale for several panels of NLL. The main curves are inside, but for their first two points; others may leave."""
+    every = np.concatenate([np.zeros(0), *main, *others])
+    late = np.concatenate([np.zeros(0), *(mean[2:] if len(mean) > 2 else mean for mean in main)])
+    if every.size:
+        low, high = every.min(), min(every.max(), max(NOTHING_LEARNED, late.max()))
+        margin = 0.06 * max(high - low, 1e-3)
+        for axis in axes:
+            axis.set_ylim(low - margin, high + margin)
+
+
+def share_logarithms(axes: Sequence[Any], means: Sequence[np.ndarray]) -> None:
+    """One logarithmic scale for several panels of errors; intervals may leave it, means do not."""
+    every = np.concatenate([np.zeros(0), *means])
+    if every.size:
+        low, high = every.min(), every.max()
+        margin = max(high / low, 1.1) ** 0.06
+        for axis in axes:
+            axis.set_yscale("log")
+            axis.set_ylim(low / margin, high * margin)
+            _few_ticks(axis.yaxis, low / margin, high * margin)
+
+
+def _few_ticks(axis: Any, low: float, high: float) -> None:
+    """Plain numbers: powers of ten, with 2 and 5 between them where there is room."""
+    decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    steps = (1.0,) if high / low > 300 else (1.0, 3.0) if high / low > 30 else (1.0, 2.0, 5.0)
+    ticks = [t for t in np.multiply.outer(decades, steps).ravel() if low <= t <= high]
+    axis.set_ticks(ticks, [f"{tick:.6g}" for tick in ticks])
+    axis.set_ticks([], minor=True)
+
+
+def powers_of_two(axis: Any) -> None:
+    """Numbers of iterations or points, on a logarithmic scale."""
+    axis.set_xscale("log")
+    style.plain_ticks(axis.xaxis, POWERS)
