@@ -65,6 +65,17 @@ def test_the_covariance_is_that_of_the_probes_krylov_space(kernel):
     np.testing.assert_allclose(L @ L.T, T, atol=1e-10 * np.abs(T).max())
 
 
+def test_it_says_when_cg_has_lost_its_orthogonality():
+    data, prior, oracle = dense_problem("matern32")
+    gp = baselines.cggp(prior, data.X, data.y, 0.05, 30)
+    residuals = [oracle.b - oracle.K_hat @ v for v in scipy_iterates(oracle.K_hat, oracle.b, 30)]
+    cosines = [abs(oracle.b @ r) / np.linalg.norm(r) / np.linalg.norm(oracle.b) for r in residuals]
+    assert gp.lost_orthogonality[:WHILE_ORTHOGONAL].max() < 1e-12
+    assert max(cosines[:WHILE_ORTHOGONAL]) < 1e-12
+    assert gp.lost_orthogonality.max() > 1e-4
+    assert max(cosines) > 1e-4  # SciPy's is lost as well
+
+
 def test_a_path_is_what_shorter_runs_give():
     data, prior, _ = dense_problem("matern32")
     path = baselines.cggp(prior, data.X, data.y, 0.05, 15, seed=3).path(data.X_new, [7, 15, 0, 1])
