@@ -224,20 +224,18 @@ def _spent(record: Record, prefix: str, against: str) -> float:
 
 
 def _frame(column: Any, runs: dict[str, list[list[Record]]]) -> None:
-    """One scale of NLL for all panels of a data set: from the lowest to what predicting nothing has."""
+    """The same scales for all panels of a data set: NLL, passes, seconds."""
     records = [record for of_splits in runs.values() for one in of_splits for record in one]
-    values = [record[name] for record in records for name in ("nll", "local_nll") if name in record]
-    low, high = min(values), min(max(values), panels.NOTHING_LEARNED)
-    margin = 0.05 * max(high - low, 1e-3)
-    for j, axis in enumerate(column):
-        axis.set_ylim(low - margin, high + margin)
-        if j % 2:
-            axis.set(xscale="log", xlabel="seconds, with predictions")
-            style.plain_ticks(axis.xaxis, (0.001, 0.01, 0.1, 1, 10, 100))
-        else:
-            axis.set_xscale("symlog", linthresh=1.0)
-            axis.set_xticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1,000"])
-            axis.set(xlim=(-0.1, 1100), xlabel="passes over K")
+    panels.share_nats(column, [np.array([record[name] for record in records if name in record]) for name in ("nll", "local_nll")])
+    acted = [record for record in records if record["actions"] and "local_nll" in record]
+    spent = [_spent(record, prefix, "seconds") for record in acted for prefix in ("", "local_")]
+    for passes, seconds in zip(column[::2], column[1::2], strict=True):
+        passes.set_xscale("symlog", linthresh=1.0)
+        passes.set_xticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1,000"])
+        passes.set(xlim=(-0.1, 1100), xlabel="passes over K")
+        seconds.set(xscale="log", xlabel="seconds, with predictions")
+        style.plain_ticks(seconds.xaxis, (0.001, 0.01, 0.1, 1, 10, 100))
+        seconds.set_xlim(0.7 * min(spent, default=0.1), 1.4 * max(spent, default=10.0))
 
 
 EXPERIMENT = Experiment(

@@ -174,7 +174,7 @@ def figure(records: list[Record], options: Options) -> Any:
     for column, dataset in zip(axes.T, datasets, strict=True):
         some = [found.get((dataset, kernel), []) for kernel in kernels]
         theirs, ours = _curves(column[:-1:2], "nll", some)
-        panels.share_nats(column[:-1:2], ours, theirs)
+        panels.share_nats(column[:-1:2], [*ours, *theirs])
         theirs, ours = _curves(column[1:-1:2], "rmse", some)
         panels.share_logarithms(column[1:-1:2], [*ours, *theirs])
         column[-2].set_xlabel("iterations")

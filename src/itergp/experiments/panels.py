@@ -9,7 +9,7 @@ from itergp.experiments import style
 from itergp.metrics import mean_and_interval
 
 POWERS = (1, 4, 16, 64, 256, 1024)
-NOTHING_LEARNED = 2.0  # nats: a little above the NLL of N(0, 1) on standardised targets; panels reach this far up at least
+LINEAR = 10.0  # nats
 
 
 def grid(rows: Sequence[str], columns: Sequence[str], width: float = 2.6, height: float = 1.9) -> tuple[Any, Any]:
@@ -33,15 +33,22 @@ def curve(axis: Any, x: Sequence[float], values: Any, colour: str, label: str | 
     return mean
 
 
-def share_nats(axes: Sequence[Any], main: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> None:
-    """One scale for several panels of NLL. The main curves are inside, but for their first two points; others may leave."""
-    every = np.concatenate([np.zeros(0), *main, *others])
-    late = np.concatenate([np.zeros(0), *(mean[2:] if len(mean) > 2 else mean for mean in main)])
-    if every.size:
-        low, high = every.min(), min(every.max(), max(NOTHING_LEARNED, late.max()))
-        margin = 0.06 * max(high - low, 1e-3)
-        for axis in axes:
-            axis.set_ylim(low - margin, high + margin)
+def share_nats(axes: Sequence[Any], means: Sequence[np.ndarray]) -> None:
+    """One scale for several panels of NLL: linear up to LINEAR nats, logarithmic beyond, so that nothing leaves it."""
+    every = np.concatenate([np.zeros(0), *means])
+    if not every.size:
+        return
+    low, high = float(every.min()), float(every.max())
+    span = max(min(high, LINEAR) - low, 0.1)
+    step = next((step for step in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0) if span / step < 7), 10.0)
+    linear = step * np.arange(np.ceil(low / step), np.floor(min(high, LINEAR) / step) + 1)
+    ticks = [*(linear + 0.0), 30.0, 100.0, 1e3, 1e4, 1e5, 1e6]
+    for axis in axes:
+        if high > LINEAR:
+            axis.set_yscale("symlog", linthresh=LINEAR, linscale=3)
+        axis.set_yticks(ticks, [f"{tick:,.6g}" for tick in ticks])
+        axis.set_yticks([], minor=True)
+        axis.set_ylim(low - 0.06 * span, high * 1.2 if high > LINEAR else high + 0.06 * span)
 
 
 def share_logarithms(axes: Sequence[Any], means: Sequence[np.ndarray]) -> None:

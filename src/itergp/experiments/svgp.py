@@ -134,8 +134,8 @@ def scores(data: Part, mean: np.ndarray, variance: np.ndarray, noise: float) -> 
 def table(records: list[Record]) -> Table:
     header = [
         "data", "kernel", "rows", "splits", "test points", "noise", "hyper-parameters", "inducing points", "NLL SVGP", "± 95 %",
-        "NLL IterGP-PI", "± 95 %", "difference", "± 95 %", "RMSE SVGP", "± 95 %", "RMSE IterGP-PI", "± 95 %", "difference",
-        "± 95 %", "better NLL", "better RMSE", "independent actions", "lowest latent variance", "seconds SVGP",
+        "NLL IterGP-PI", "± 95 %", "NLL difference", "± 95 %", "RMSE SVGP", "± 95 %", "RMSE IterGP-PI", "± 95 %",
+        "RMSE difference", "± 95 %", "better NLL", "better RMSE", "independent actions", "lowest latent variance", "seconds SVGP",
         "seconds IterGP-PI",
     ]  # fmt: skip
     how, rows = methods_of(records), []
@@ -181,7 +181,7 @@ def figure(records: list[Record], options: Options) -> Any:
     for column, dataset in zip(axes.T, datasets, strict=True):
         some = [{key[2:]: found[key] for key in found if key[:2] == (dataset, kernel)} for kernel in kernels]
         theirs, ours = _curves(column[::2], "nll", some)
-        panels.share_nats(column[::2], ours, theirs)
+        panels.share_nats(column[::2], [*ours, *theirs])
         theirs, ours = _curves(column[1::2], "rmse", some)
         panels.share_logarithms(column[1::2], [*ours, *theirs])
         column[-1].set_xlabel("inducing points")
