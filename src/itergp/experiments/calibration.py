@@ -162,6 +162,8 @@ def _bins(axis: Any, some: list[Record], policy: str, colour: str) -> None:
 
 
 def _frames(row: Any, name: str) -> None:
+    for axis in row:
+        axis.tick_params(labelbottom=True)
     bins, curve, growth = row
     bins.set(xscale="log", yscale="log", xlabel="expected: root mean k_comp", ylabel="observed distance to exact mean")
     bins.axline((1e-2, 1e-2), (1.0, 1.0), color=style.GREY, lw=1.0, ls="--", label="honest")
@@ -177,7 +179,7 @@ def _frames(row: Any, name: str) -> None:
 
 EXPERIMENT = Experiment(
     "calibration",
-    "Cor. 1, Eq. 5",
+    "Cor. 1",
     "is the computational uncertainty honest? distance to the exact mean against sqrt(k_comp)",
     cells,
     run,

@@ -69,6 +69,7 @@ def _about(experiment: "Experiment", options: "Options", lines: Sequence[Line]) 
         "quick": options.quick,
         "cells": len(lines),
         "seconds": round(sum(line["seconds"] for line in lines), 1),
+        "processor seconds": round(sum(line.get("processor_seconds", 0.0) for line in lines), 1),
         "finished": time.strftime("%Y-%m-%d %H:%M %z"),
         "machine": platform.machine(),
         "versions": versions(),

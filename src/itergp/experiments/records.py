@@ -11,7 +11,7 @@ import numpy as np
 
 from itergp.errors import StorageError
 
-Line = dict[str, Any]  # {"cell": key, "quick": ..., "seconds": ..., "versions": ..., "records": [...]}
+Line = dict[str, Any]  # {"cell": key, "quick": ..., "seconds": ..., "records": [...], ...}: see running.py
 
 
 def plain(value: Any) -> Any:

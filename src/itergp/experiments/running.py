@@ -16,12 +16,13 @@ An experiment is five plain functions in a file of its own, and one line in the 
 
     EXPERIMENT = Experiment("name", "Fig. 1", "what it shows", cells, run, table, figure)
 
-`run_experiment` appends one line to OUT/NAME/records.jsonl for each finished cell, {"cell", "quick", "seconds", "versions",
-"records"}, and skips cells that are there already, so a run that was interrupted goes on where it ended: a cell is recorded
-whole or not at all, and Ctrl-C inside one (which solvers and learning turn into a valid early end) never records it. Then
-it writes table.md, table.csv, figure.png, figure.svg and about.json from everything in the file. So cells should
-be small (minutes), their randomness should come from their key alone, and a key should name all that distinguishes a cell
-(data set, split, kernel); what is the same for all cells belongs in the code. Delete the folder after a change of code.
+`run_experiment` appends one line to OUT/NAME/records.jsonl for each finished cell, {"cell", "quick", "seconds",
+"processor_seconds", "versions", "records"}, and skips cells that are there already, so a run that was interrupted goes on
+where it ended: a cell is recorded whole or not at all, and Ctrl-C inside one (which solvers and learning turn into a valid
+early end) never records it. Then it writes table.md, table.csv, figure.png, figure.svg and about.json from everything in
+the file. So cells should be small (minutes), their randomness should come from their key alone, and a key should name all
+that distinguishes a cell (data set, split, kernel); what is the same for all cells belongs in the code. Delete the folder
+after a change of code.
 
 A folder holds quick or full results: a full run drops quick ones, and a quick run refuses to touch full ones.
 `Experiment.datasets` names the sets that it runs on unless `--datasets` says otherwise ("synthetic", names of
@@ -149,7 +150,7 @@ def _begin(folder: Path, options: Options) -> list[Line]:
 def _run(experiment: Experiment, cell: Cell, options: Options, interrupts: "Interrupts") -> Line:
     """One cell. After Ctrl-C there is none: solvers end early then, with less than the cell asked for."""
     _check(interrupts)
-    began = time.perf_counter()
+    began, processor = time.perf_counter(), time.process_time()
     try:
         with interrupts.raised():
             records = experiment.run(cell, options)
@@ -157,8 +158,14 @@ def _run(experiment: Experiment, cell: Cell, options: Options, interrupts: "Inte
         error.add_note(f"in the cell {identity(cell.key)} of {experiment.name}")
         raise
     _check(interrupts)
-    seconds = round(time.perf_counter() - began, 3)
-    return {"cell": cell.key, "quick": options.quick, "seconds": seconds, "versions": versions(), "records": records}
+    return {
+        "cell": cell.key,
+        "quick": options.quick,
+        "seconds": round(time.perf_counter() - began, 3),
+        "processor_seconds": round(time.process_time() - processor, 3),
+        "versions": versions(),
+        "records": records,
+    }
 
 
 def _check(interrupts: "Interrupts") -> None:
