@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from itergp.baselines.predictions import above_floor, with_prior_mean
 from itergp.errors import InputError
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute, require_bytes
@@ -72,12 +71,12 @@ class CGGP:
 
     def mean(self, X: ArrayLike) -> np.ndarray:
         X = self._inputs("X", X)
-        return with_prior_mean(self.problem, X, self.problem.gram.cross(X, self.representer_weights))
+        return self.problem.with_prior_mean(X, self.problem.gram.cross(X, self.representer_weights))
 
     def var(self, X: ArrayLike) -> np.ndarray:
         X = self._inputs("X", X)
         k0 = self.problem.prior.var(X)
-        return above_floor(self.problem, k0 - (self._weights(X) ** 2).sum(axis=0), k0)
+        return self.problem.above_floor(k0 - (self._weights(X) ** 2).sum(axis=0), k0)
 
     def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
         X0 = self._inputs("X0", X0)
@@ -97,8 +96,8 @@ class CGGP:
         updates = _prefix_sums(products.swapaxes(0, 1))
         explained = _prefix_sums(self._weights(X) ** 2)
         k0 = self.problem.prior.var(X)
-        means = [with_prior_mean(self.problem, X, updates[min(i, r)]) for i in asked.tolist()]
-        variances = [above_floor(self.problem, k0 - explained[min(i, self.rank)], k0) for i in asked.tolist()]
+        means = [self.problem.with_prior_mean(X, updates[min(i, r)]) for i in asked.tolist()]
+        variances = [self.problem.above_floor(k0 - explained[min(i, self.rank)], k0) for i in asked.tolist()]
         return Path(asked, np.array(means), np.array(variances))
 
     def _weights(self, X: np.ndarray) -> np.ndarray:

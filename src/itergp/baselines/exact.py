@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from itergp.baselines.predictions import above_floor, batches, kernel_at, with_prior_mean
+from itergp.baselines.predictions import batches, kernel_at
 from itergp.errors import InputError
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute, require_bytes
@@ -40,13 +40,13 @@ class ExactGP:
 
     def mean(self, X: ArrayLike) -> np.ndarray:
         X = self._inputs("X", X)
-        return with_prior_mean(self.problem, X, self.problem.gram.cross(X, self.representer_weights))
+        return self.problem.with_prior_mean(X, self.problem.gram.cross(X, self.representer_weights))
 
     def var(self, X: ArrayLike) -> np.ndarray:
         X = self._inputs("X", X)
         k0 = self.problem.prior.var(X)
         explained = [(self._whitened(X[some]) ** 2).sum(axis=0) for some in batches(len(X), self.problem.n)]
-        return above_floor(self.problem, k0 - np.concatenate(explained), k0)
+        return self.problem.above_floor(k0 - np.concatenate(explained), k0)
 
     def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
         X0 = self._inputs("X0", X0)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from itergp.baselines.predictions import above_floor, batches, kernel_at, with_prior_mean
+from itergp.baselines.predictions import batches, kernel_at
 from itergp.errors import InputError
 from itergp.linalg.compute import Compute
 from itergp.prior.gp import Prior
@@ -70,13 +70,13 @@ class SVGP:
     def mean(self, X: ArrayLike) -> np.ndarray:
         X = self._inputs("X", X)
         update = [self._features(X[some]).T @ self.v for some in batches(len(X), len(self.Z))]
-        return with_prior_mean(self.problem, X, np.concatenate(update))
+        return self.problem.with_prior_mean(X, np.concatenate(update))
 
     def var(self, X: ArrayLike) -> np.ndarray:
         X = self._inputs("X", X)
         k0 = self.problem.prior.var(X)
         explained = [_explained(self._features(X[some]), self.R) for some in batches(len(X), len(self.Z))]
-        return above_floor(self.problem, k0 - np.concatenate(explained), k0)
+        return self.problem.above_floor(k0 - np.concatenate(explained), k0)
 
     def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
         X0 = self._inputs("X0", X0)

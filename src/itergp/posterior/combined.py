@@ -1,6 +1,5 @@
 """The combined posterior GP(mu_i, k_i): mathematical plus computational uncertainty, valid whenever you stop (Eq. 6)."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from itergp.errors import InputError, PrecisionWarning
+from itergp.errors import InputError
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.prior.gp import Prior
@@ -73,7 +72,7 @@ class Posterior:
         X = self._inputs(X)
         support = self.state.basis.support()
         update = self.problem.gram.cross(X, self.state.representer_weights, support)
-        return self._with_prior_mean(X, update)
+        return self.problem.with_prior_mean(X, update)
 
     def var(self, X: ArrayLike) -> np.ndarray:
         """k_i(x, x), of the latent function. Cost O(m n i)."""
@@ -114,7 +113,7 @@ class Posterior:
                 update += np.outer(W[j - 1], z[j - 1])
                 variance -= W[j - 1] ** 2
             if j in ranks_:
-                means[j], variances[j] = self._with_prior_mean(X, update.copy()), self._above_floor(variance, k0)
+                means[j], variances[j] = self.problem.with_prior_mean(X, update.copy()), self.problem.above_floor(variance, k0)
         return Path(ranks_, np.stack([means[j] for j in ranks_.tolist()]), np.stack([variances[j] for j in ranks_.tolist()]))
 
     def weights(self, X: np.ndarray) -> np.ndarray:
@@ -141,30 +140,12 @@ class Posterior:
     def _inputs(self, X: ArrayLike, name: str = "X") -> np.ndarray:
         return inputs(name, X, self.problem.X.shape[1])
 
-    def _with_prior_mean(self, X: np.ndarray, update: np.ndarray) -> np.ndarray:
-        mean = self.problem.prior.mean(X)
-        if self.problem.y.ndim == 1:
-            return mean + update[:, 0]
-        return (mean[:, None] if mean.ndim == 1 else mean) + update
-
     def _subtract(self, k0: np.ndarray, W: np.ndarray) -> np.ndarray:
         """k0 - sum_j w_j^2, one after the other, so that more computation can only lower it."""
         variance = k0.copy()
         for w in W:
             variance -= w * w
-        return self._above_floor(variance, k0)
-
-    def _above_floor(self, variance: np.ndarray, k0: np.ndarray) -> np.ndarray:
-        floor = self.problem.variance_floor(k0)
-        low = variance < floor
-        if (low & (variance < floor - 1e-12 * k0)).any():
-            warnings.warn(
-                f"{int(low.sum())} variances fell below what any data allow, by rounding, and were raised to that floor. "
-                "Use Compute(dtype='float64') or more noise.",
-                PrecisionWarning,
-                stacklevel=3,
-            )
-        return np.maximum(variance, floor)
+        return self.problem.above_floor(variance, k0)
 
     # More computation, more data.
 

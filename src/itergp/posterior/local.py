@@ -94,11 +94,11 @@ class LocalPosterior:
 
         if len(X) <= BATCH:
             act(0)
-            return posterior._with_prior_mean(X, mean), posterior._above_floor(variance, k0)
+            return problem.with_prior_mean(X, mean), problem.above_floor(variance, k0)
         # many small matrices: one thread for each batch, not several for each matrix
         with blas_threads(1), ThreadPoolExecutor(problem.compute.threads or os.cpu_count() or 1) as pool:
             list(pool.map(act, range(0, len(X), BATCH)))
-        return posterior._with_prior_mean(X, mean), posterior._above_floor(variance, k0)
+        return problem.with_prior_mean(X, mean), problem.above_floor(variance, k0)
 
     def _rows_of_whitened_products(self, rows: np.ndarray) -> np.ndarray:
         """B^T: rows J of (K + N) Q L^{-T}, for all neighbours at once."""

@@ -1,5 +1,6 @@
 """What is to be computed: the prior, the data, and K, N, b = y - mu(X)."""
 
+import warnings
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from itergp.errors import InputError, KernelError
+from itergp.errors import InputError, KernelError, PrecisionWarning
 from itergp.linalg.compute import Compute
 from itergp.linalg.gram import Gram
 from itergp.prior.gp import Prior
@@ -83,6 +84,26 @@ class Problem:
         with np.errstate(divide="ignore", over="ignore"):
             ratios = np.divide(diagonal, self.N, out=np.zeros(self.n), where=diagonal > 0)
         return k0 / (1.0 + float(ratios.sum()))
+
+    def above_floor(self, variance: np.ndarray, k0: np.ndarray) -> np.ndarray:
+        """Variances, where rounding left them above what any data allow; else that floor, with a warning."""
+        floor = self.variance_floor(k0)
+        low = variance < floor - 1e-12 * k0
+        if low.any():
+            warnings.warn(
+                f"{int(low.sum())} variances fell below what any data allow, by rounding, and were raised to that floor. "
+                "Use Compute(dtype='float64') or more noise.",
+                PrecisionWarning,
+                stacklevel=4,
+            )
+        return np.maximum(variance, floor)
+
+    def with_prior_mean(self, X: np.ndarray, update: np.ndarray) -> np.ndarray:
+        """mu(x) + update, in the shape of y: (m,) or (m, t)."""
+        mean = self.prior.mean(X)
+        if self.y.ndim == 1:
+            return mean + update[:, 0]
+        return (mean[:, None] if mean.ndim == 1 else mean) + update
 
     def K_hat(self) -> np.ndarray:
         """The dense K + N: for exact answers at small n, and for tests."""
