@@ -3,7 +3,8 @@
 Split 0 of each data set, standardised with the training part; every run has a process of its own, one after the other. Beside
 itergp: GPyTorch's SGPR (512 inducing points, ARD Matern 3/2, 60 Adam steps at 0.1, float32, as it comes) and GPBoost's Vecchia
 approximation (30 neighbours, `matern_ard` 1.5, maximum likelihood, float64). Seconds are those of fit and prediction
-together; NLL and RMSE are those of the standardised target; coverage is that of 95 % intervals. Error bars are one standard error over the test rows.
+together; NLL and RMSE are those of the standardised target; coverage is that of 95 % intervals.
+Error bars are one standard error over the test rows.
 
     python benchmarks/learning.py [--datasets parkinsons bike] [--peers sgpr vecchia] [--budgets none 10 30 90] [--plot curve.png]
     python benchmarks/learning.py --records printed.txt ... --plot curve.png        # from what earlier runs printed

@@ -179,6 +179,8 @@ def figure(records: list[Record], options: Options) -> Any:
         panels.share_logarithms(column[1:-1:2], [*ours, *theirs])
         column[-2].set_xlabel("iterations")
         _costs(column[-1], [record for of_kernel in some for record in of_kernel])
+    for axis in axes[-1]:
+        axis.set_ylim(0.0, max(other.get_ylim()[1] for other in axes[-1]))
     style.legend_below(figure, axes.ravel(), columns=3)
     return figure
 
