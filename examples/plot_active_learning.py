@@ -66,7 +66,7 @@ print(f"RMSE after {active.problem.n} measurements: {active_errors[-1]:.4f}, at 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 X = active.problem.X
 left.scatter(*pool.T, s=3, color="lightgrey")
-points = left.scatter(*X.T, c=np.arange(len(X)), s=18, cmap="Purples_r")
+points = left.scatter(*X.T, c=np.arange(len(X)), s=18, cmap="viridis")
 figure.colorbar(points, ax=left, label="order of the measurements")
 left.set(title="where it measured", xlabel="first input", ylabel="second input")
 count = 5 + 5 * np.arange(len(active_errors))

@@ -63,7 +63,7 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained
 a, b = np.meshgrid(np.linspace(low[0], high[0], 100), np.linspace(low[1], high[1], 100))
 values = branin(np.column_stack([a.ravel(), b.ravel()])).reshape(a.shape)
 left.contour(a, b, np.log(values), levels=12, colors="lightgrey", linewidths=0.8)
-points = left.scatter(*posterior.problem.X.T, c=np.arange(posterior.problem.n), s=18, cmap="Purples_r")
+points = left.scatter(*posterior.problem.X.T, c=np.arange(posterior.problem.n), s=18, cmap="viridis")
 figure.colorbar(points, ax=left, label="order of the evaluations")
 left.set(title="where it evaluated", xlabel="first input", ylabel="second input")
 count = 8 + 4 * np.arange(len(found))
