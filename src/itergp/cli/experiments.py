@@ -64,7 +64,7 @@ class _TimeLeft(ProgressColumn):
     def render(self, task: Task) -> Text:
         left, since = task.fields["left"], task.fields["since"]
         if left is None:
-            return Text("time left: not known yet")
+            return Text("time left: ?")
         seconds = max(0, round(left - (time.monotonic() - since)))
         return Text(f"about {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left")
 
