@@ -126,7 +126,7 @@ def plot(records, path):
     figure, axes = plt.subplots(1, len(names), figsize=(3.2 * len(names), 3.2), constrained_layout=True, squeeze=False)
     for ax, dataset in zip(axes[0], names, strict=True):
         curve = [r for r in records if r["dataset"] == dataset and r["method"] == "itergp" and r["budget"] != "none"]
-        bars = [r.get("nll_error", 0.0) for r in curve]
+        bars = [r["nll_error"] for r in curve] if all("nll_error" in r for r in curve) else None
         ax.errorbar(
             [float(r["budget"]) for r in curve],
             [r["nll"] for r in curve],
