@@ -85,7 +85,7 @@ def _cost(policy: str, n: int) -> float:
     if policy == EXACT:
         return 0.2 + (2e-11 * n**3 if n <= EXACT_ROWS else 0.0)
     predictions = 0.2 + 4e-4 * n
-    return predictions + (0.0 if policy == NONE else min(SECONDS, 40e-9 * n**2 + 1e-3 * n))
+    return predictions + (0.0 if policy == NONE else min(SECONDS, 40e-9 * n**2 + 2e-3 * n))
 
 
 def run(cell: Cell, options: Options) -> list[Record]:

@@ -195,7 +195,7 @@ def _curves(axes: Any, metric: str, kernels: list[list[Record]]) -> tuple[list[n
         ends = min((record["orthogonal"] for record in some), default=0)
         if 0 < ends < GRID[-1]:
             axis.axvline(ends, color=style.GREY, lw=0.9, ls=":", label="CG loses its orthogonality (in the first of the splits)")
-        panels.powers_of_two(axis)
+        panels.powers_of_two(axis) if some else axis.set_axis_off()
     return drawn["CGGP"], drawn["IterGP-CG"]
 
 

@@ -39,8 +39,8 @@ def share_nats(axes: Sequence[Any], means: Sequence[np.ndarray]) -> None:
     if not every.size:
         return
     low, high = float(every.min()), float(every.max())
-    span = max(min(high, LINEAR) - low, 0.1)
-    step = next((step for step in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0) if span / step < 7), 10.0)
+    span = max(min(high, LINEAR) - low, 0.02)
+    step = next((step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0) if span / step < 7), 10.0)
     linear = step * np.arange(np.ceil(low / step), np.floor(min(high, LINEAR) / step) + 1)
     ticks = [*(linear + 0.0), 30.0, 100.0, 1e3, 1e4, 1e5, 1e6]
     for axis in axes:
@@ -64,10 +64,14 @@ def share_logarithms(axes: Sequence[Any], means: Sequence[np.ndarray]) -> None:
 
 
 def _few_ticks(axis: Any, low: float, high: float) -> None:
-    """Plain numbers: powers of ten, with 2 and 5 between them where there is room."""
+    """Plain numbers: powers of ten, with others between them where there is room; evenly spaced where none is a power."""
     decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
     steps = (1.0,) if high / low > 300 else (1.0, 3.0) if high / low > 30 else (1.0, 2.0, 5.0)
-    ticks = [t for t in np.multiply.outer(decades, steps).ravel() if low <= t <= high]
+    ticks = [tick for tick in np.multiply.outer(decades, steps).ravel() if low <= tick <= high]
+    if len(ticks) < 3:
+        from matplotlib.ticker import MaxNLocator
+
+        ticks = [tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high]
     axis.set_ticks(ticks, [f"{tick:.6g}" for tick in ticks])
     axis.set_ticks([], minor=True)
 

@@ -188,7 +188,7 @@ def figure(records: list[Record], options: Options) -> Any:
         theirs, ours = _curves(column[1::2], "rmse", some)
         panels.share_logarithms(column[1::2], [*ours, *theirs])
         column[-1].set_xlabel("inducing points")
-    style.legend_below(figure, axes.ravel(), columns=4)
+    style.legend_below(figure, axes.ravel(), columns=4 if len(datasets) > 2 else 2)
     return figure
 
 
@@ -204,7 +204,7 @@ def _curves(
                 values = np.array([[record[name][metric] for record in found[taken, m]] for m in sizes])
                 label, line = (name, "o-") if taken == MERGED else (f"{name}, duplicates not merged", "s:")
                 drawn[name].append(panels.curve(axis, sizes, values.T, colour, label, line))
-        panels.powers_of_two(axis)
+        panels.powers_of_two(axis) if found else axis.set_axis_off()
     return drawn["SVGP"], drawn["IterGP-PI"]
 
 
