@@ -70,7 +70,7 @@ COLOURS |= {SCHEDULE: style.ITERGP, NONE: style.BLACK, EXACT: style.EXACT}
 
 
 def cells(options: Options) -> list[Cell]:
-    """Costs are about seconds on two slow cores."""
+    """Costs are about processor seconds."""
     found = []
     for dataset in chosen(options, REAL):
         n = distinct(dataset, options)

@@ -49,7 +49,7 @@ COSTS = {"passes": "passes", "seconds": "seconds", "processor": "CPU s"}  # what
 
 
 def cells(options: Options) -> list[Cell]:
-    """Costs are about seconds on two slow cores."""
+    """Costs are about processor seconds."""
     found = []
     for dataset in chosen(options, DATA):
         n, products = distinct(dataset, options), 3 * iterations(dataset, options)

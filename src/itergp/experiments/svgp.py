@@ -51,7 +51,7 @@ UNSTABLE = ("keggundirected", "Matern 3/2")  # in the paper
 
 
 def cells(options: Options) -> list[Cell]:
-    """Costs are about seconds on two slow cores."""
+    """Costs are about processor seconds."""
     found = []
     for dataset in chosen(options, DATA):
         n = distinct(dataset, options)
