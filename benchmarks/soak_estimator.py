@@ -97,7 +97,7 @@ def interrupt(count, seed=0, job=INTERRUPTED, longest=12.0):
             time.sleep(moment)
             asked = time.monotonic()
             process.send_signal(signal.SIGINT)
-            if not select.select([process.stdout], [], [], 60.0)[0]:
+            if not select.select([process.stdout], [], [], 600.0)[0]:  # it looks at its model before it answers
                 process.kill()
             line = process.stdout.readline()
         found = json.loads(line) if line else {"error": "no answer"}
