@@ -97,7 +97,7 @@ def interrupt(count, seed=0, job=INTERRUPTED, longest=12.0):
             time.sleep(moment)
             asked = time.monotonic()
             process.send_signal(signal.SIGINT)
-            if not select.select([process.stdout], [], [], 600.0)[0]:  # it looks at its model before it answers
+            if not select.select([process.stdout], [], [], 120.0)[0]:  # it looks at its model before it answers
                 process.kill()
             line = process.stdout.readline()
         found = json.loads(line) if line else {"error": "no answer"}
@@ -112,6 +112,7 @@ def interrupt(count, seed=0, job=INTERRUPTED, longest=12.0):
 def interrupted_fit(job):
     """In the child: fit until Ctrl-C, then see whether the model is one, also after a turn through a file."""
     warnings.simplefilter("ignore")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells make their background jobs ignore it
     print("begins", flush=True)
     model = fit(job)
     returned = time.monotonic()
