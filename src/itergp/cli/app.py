@@ -22,6 +22,7 @@ app = typer.Typer(
 # Names of columns and files are shown as they are: [red] in them is no colour.
 console = Console(markup=False, highlight=False, emoji=False)
 messages = Console(markup=False, highlight=False, emoji=False, stderr=True)
+BAR_WIDTH = 24
 
 BudgetOption = Annotated[str | None, typer.Option(help="Wall clock such as 60s, 5m or 1h, or a count such as '200 actions'.")]
 HeaderOption = Annotated[

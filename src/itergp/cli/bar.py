@@ -8,16 +8,14 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.progress_bar import ProgressBar
 
 from itergp.budgets import Budget
-from itergp.cli.app import messages
-
-WIDTH = 24
+from itergp.cli.app import BAR_WIDTH, messages
 
 
 class _Clock(ProgressColumn):
     """A bar that fills as the time goes by."""
 
     def render(self, task: Task) -> ProgressBar:
-        return ProgressBar(total=task.total or 1.0, completed=min(task.elapsed or 0.0, task.total or 1.0), width=WIDTH)
+        return ProgressBar(total=task.total or 1.0, completed=min(task.elapsed or 0.0, task.total or 1.0), width=BAR_WIDTH)
 
 
 class _Listener:
@@ -57,7 +55,7 @@ def progress_bar(model: Any, budget: Budget, text: str) -> Iterator[None]:
     if not messages.is_terminal:
         yield
         return
-    bar = BarColumn(WIDTH) if budget.seconds is None else _Clock()
+    bar = BarColumn(BAR_WIDTH) if budget.seconds is None else _Clock()
     columns = (SpinnerColumn(), bar, TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=messages, transient=True) as progress:
         progress.add_task(text, total=budget.seconds)

@@ -11,8 +11,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
-from itergp.cli.app import app, console, messages, one_line, reporting, say
-from itergp.cli.bar import WIDTH
+from itergp.cli.app import BAR_WIDTH, app, console, messages, one_line, reporting, say
 
 if TYPE_CHECKING:
     from itergp.experiments import Standing
@@ -77,7 +76,7 @@ def _bar(name: str) -> Iterator[Callable[["Standing"], None]]:
         return
     columns = (
         SpinnerColumn(),
-        BarColumn(WIDTH),
+        BarColumn(BAR_WIDTH),
         TimeElapsedColumn(),
         _TimeLeft(),
         TextColumn("{task.description}", markup=False),

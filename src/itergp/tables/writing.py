@@ -9,7 +9,6 @@ from typing import TextIO
 import numpy as np
 
 from itergp.errors import InputError, StorageError
-from itergp.storage.files import replacing
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 
@@ -31,6 +30,8 @@ def table_format(path: Path) -> str:
 
 def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     """One column of numbers for each name. What was there before stays until all is written."""
+    from itergp.storage.files import replacing  # with SciPy, which `itergp --help` can do without
+
     kind = table_format(path)
     try:
         with replacing(path) as temporary:
