@@ -58,9 +58,8 @@ class Until(StoppingCriterion):
 
     def reached(self, begun: Progress, state: State) -> bool:
         """Also when there is no time for a good part of another step: it would be cut, and lost."""
-        seconds = [begun.seconds, *(step.seconds for step in state.trace if step.seconds > begun.seconds)]
-        last = seconds[-1] - seconds[-2] if len(seconds) > 1 else 0.0
-        return self.seconds_left(begun, state) <= WORTH_IT * last
+        ends = [begun.seconds, *(max(begun.seconds, step.seconds) for step in state.trace[-2:])]
+        return self.seconds_left(begun, state) <= WORTH_IT * (ends[-1] - ends[-2] if len(ends) > 1 else 0.0)
 
 
 @dataclass(frozen=True)

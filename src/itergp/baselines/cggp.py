@@ -41,10 +41,10 @@ def cggp(
         return problem.gram.multiply(V) + problem.N[:, None] * V
 
     with blas_threads(1 if getattr(problem.gram.engine, "own_threads", False) else compute.threads):
-        steps, lost = conjugate_gradients(K_hat, problem.b, r)
+        steps = conjugate_gradients(K_hat, problem.b, r)
         Q, alpha, beta = lanczos(K_hat, start, min(r, n))
     diagonal, below = tridiagonal_cholesky(alpha, beta)
-    return CGGP(problem, r, steps, lost, Q[:, : len(diagonal)], diagonal, below, problem.gram.passes)
+    return CGGP(problem, r, steps, Q[:, : len(diagonal)], diagonal, below, problem.gram.passes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,6 @@ class CGGP:
     problem: Problem
     iterations: int
     steps: np.ndarray  # v_i - v_{i-1}, (iterations, n, t)
-    lost_orthogonality: np.ndarray  # |cos(r_i, r_0)| after each of them: 0, but for rounding, which grows
     Q: np.ndarray  # (n, rank)
     diagonal: np.ndarray  # of L, (rank,)
     below: np.ndarray  # the subdiagonal of L, (rank - 1,)
@@ -114,27 +113,25 @@ class CGGP:
         return inputs(name, X, self.problem.X.shape[1])
 
 
-def conjugate_gradients(A: Product, b: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
+def conjugate_gradients(A: Product, b: np.ndarray, iterations: int) -> np.ndarray:
     """The steps x_i - x_{i-1} of CG on A x = b from x_0 = 0, for each column of b: (iterations, n, t).
 
-    Hestenes and Stiefel (1952), the paper's Alg. S1 without preconditioner, and without reorthogonalisation: the cosine of the
-    angle between each residual and the first says how much of that is lost. Where nothing is left to solve, it ends, and has
-    made fewer steps.
+    Hestenes and Stiefel (1952), the paper's Alg. S1 without preconditioner, and without reorthogonalisation. Where nothing is
+    left to solve, it ends, and has made fewer.
     """
-    steps, lost = np.zeros((iterations, *b.shape)), np.zeros(iterations)
+    steps = np.zeros((iterations, *b.shape))
     r, p = b.copy(), b.copy()
-    rr = first = (r**2).sum(axis=0)
+    rr = (r**2).sum(axis=0)
     for i in range(iterations):
         if not rr.any():
-            return steps[:i], lost[:i]
+            return steps[:i]
         Ap = A(p)
         alpha = _ratio(rr, (p * Ap).sum(axis=0))
         steps[i] = alpha * p
         r = r - alpha * Ap
         rr, before = (r**2).sum(axis=0), rr
         p = r + _ratio(rr, before) * p
-        lost[i] = _ratio(np.abs((r * b).sum(axis=0)), np.sqrt(rr) * np.sqrt(first)).max()
-    return steps, lost
+    return steps
 
 
 def lanczos(A: Product, start: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
