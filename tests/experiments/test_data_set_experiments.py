@@ -1,7 +1,6 @@
 """The experiments on data sets: quick by the command line, and on small data what the paper claims of each."""
 
 import json
-import time
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Each experiment, quick, by the command line: it ends in time, and its records show what the paper claims."""
+"""Each experiment, quick, by the command line: its records show what the paper claims."""
 
 import json
 import os
