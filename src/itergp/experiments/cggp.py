@@ -14,7 +14,6 @@ from itergp.baselines import CGGP, cggp
 from itergp.experiments import panels, style
 from itergp.experiments.regression import (
     KERNELS,
-    LARGE,
     REAL,
     Part,
     chosen,
@@ -42,6 +41,7 @@ DATA = ("synthetic", *REAL)
 METHODS = {"CGGP": style.CLASSICAL, "IterGP-CG": style.ITERGP}
 GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # iterations that are recorded
 ITERATIONS, ITERATIONS_LARGE, ITERATIONS_QUICK = 256, 128, 32
+FEW = 10_000  # rows: up to there, all iterations
 SHOWN = (16, 64, 128, 256)  # iterations in the table
 ORTHOGONAL = 2.0**-26  # sqrt(u): semi-orthogonality, with which Krylov methods still compute what they should (Simon 1984)
 COMPUTE = Compute(dtype="float64")
@@ -63,7 +63,7 @@ def cells(options: Options) -> list[Cell]:
 def iterations(dataset: str, options: Options) -> int:
     if options.quick:
         return ITERATIONS_QUICK
-    return ITERATIONS if size(dataset) <= LARGE else ITERATIONS_LARGE
+    return ITERATIONS if size(dataset) <= FEW else ITERATIONS_LARGE
 
 
 def run(cell: Cell, options: Options) -> list[Record]:

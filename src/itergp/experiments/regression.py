@@ -21,7 +21,7 @@ from itergp.prior.kernels import RBF, Kernel, Matern12, Matern32, parameters, wi
 
 KERNELS: dict[str, Callable[[Any], Kernel]] = {"Matern 1/2": Matern12, "RBF": RBF, "Matern 3/2": Matern32}
 REAL = ("parkinsons", "bike", "protein", "keggdirected", "keggundirected")
-LARGE = 20_000  # rows: above, three splits instead of ten, and half the iterations
+LARGE = 20_000  # rows: above, three splits instead of ten
 DISTINCT = {"protein": 43_972, "keggdirected": 15_811, "keggundirected": 18_451}  # rows, where that is fewer: for costs
 SYNTHETIC_ROWS, SYNTHETIC_FEATURES, SYNTHETIC_NOISE = 6000, 3, 0.01
 QUICK_ROWS = 150  # of the training part, and a third as many for tests
