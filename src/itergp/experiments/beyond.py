@@ -18,7 +18,6 @@ from itergp.experiments import panels, style
 from itergp.experiments.regression import (
     REAL,
     Part,
-    chosen,
     distinct,
     learn_once,
     learned,
@@ -72,7 +71,7 @@ COLOURS |= {SCHEDULE: style.ITERGP, NONE: style.BLACK, EXACT: style.EXACT}
 def cells(options: Options) -> list[Cell]:
     """Costs are about processor seconds."""
     found = []
-    for dataset in chosen(options, REAL):
+    for dataset in options.datasets:
         n = distinct(dataset, options)
         found.append(learning_cell(dataset, KERNEL, "auto", cost=0.5 + 2e-3 * n))
         key = {"dataset": dataset, "kernel": KERNEL}

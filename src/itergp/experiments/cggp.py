@@ -16,7 +16,6 @@ from itergp.experiments.regression import (
     KERNELS,
     REAL,
     Part,
-    chosen,
     distinct,
     learn_once,
     learned,
@@ -51,7 +50,7 @@ COSTS = {"passes": "passes", "seconds": "seconds", "processor": "CPU s"}  # what
 def cells(options: Options) -> list[Cell]:
     """Costs are about processor seconds."""
     found = []
-    for dataset in chosen(options, DATA):
+    for dataset in options.datasets:
         n, products = distinct(dataset, options), 3 * iterations(dataset, options)
         for kernel in KERNELS:
             found.append(learning_cell(dataset, kernel, "auto", cost=0.5 + 1e-3 * n))

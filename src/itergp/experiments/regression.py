@@ -74,11 +74,6 @@ def splits(dataset: str, options: Options) -> int:
     return 3 if options.quick else 10 if size(dataset) <= LARGE else 3
 
 
-def chosen(options: Options, usual: tuple[str, ...]) -> tuple[str, ...]:
-    """What was asked for; a quick run of the usual sets is one of the synthetic set, which needs no files."""
-    return ("synthetic",) if options.quick and options.datasets == usual else options.datasets
-
-
 # Hyper-parameters.
 
 

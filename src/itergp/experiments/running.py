@@ -26,8 +26,8 @@ after a change of code.
 
 A folder holds quick or full results: a full run drops quick ones, and a quick run refuses to touch full ones.
 `Experiment.datasets` names the sets that it runs on unless `--datasets` says otherwise ("synthetic", names of
-`itergp.datasets`, paths); in `cells` and `run`, `options.datasets` is what is to be run. Where an experiment names none it
-makes its own data, and `--datasets` is refused.
+`itergp.datasets`, paths); a quick run takes the synthetic set instead, which needs no files. In `cells` and `run`,
+`options.datasets` is what is to be run. Where an experiment names none it makes its own data, and `--datasets` is refused.
 """
 
 import time
@@ -123,7 +123,8 @@ def _datasets(experiment: Experiment, options: Options) -> tuple[str, ...]:
     for name in options.datasets:
         if name not in known and not Path(name).is_file():
             raise InputError(f"datasets names {name!r}; expected some of {', '.join(known)}, or files that exist.")
-    chosen = options.datasets or experiment.datasets
+    usual = ("synthetic",) if options.quick and experiment.datasets else experiment.datasets  # quick runs need no files
+    chosen = options.datasets or usual
     for name in chosen:
         if name in DATASETS and not (data_folder() / f"{name}.csv.gz").exists():
             load(name)  # which says what is missing, and where to put it

@@ -21,7 +21,6 @@ from itergp.experiments.regression import (
     KERNELS,
     REAL,
     Part,
-    chosen,
     distinct,
     learn_once,
     learned,
@@ -53,7 +52,7 @@ UNSTABLE = ("keggundirected", "Matern 3/2")  # in the paper
 def cells(options: Options) -> list[Cell]:
     """Costs are about processor seconds."""
     found = []
-    for dataset in chosen(options, DATA):
+    for dataset in options.datasets:
         n = distinct(dataset, options)
         for kernel in KERNELS:
             found.append(learning_cell(dataset, kernel, "sgpr", cost=0.5 + 1e-2 * n))
