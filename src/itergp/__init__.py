@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the names load w
     from itergp import baselines as baselines
     from itergp import datasets as datasets
     from itergp import metrics as metrics
+    from itergp import plots as plots
     from itergp.errors import (
         InputError as InputError,
     )
@@ -159,7 +160,7 @@ _ROOMS = {
     "itergp.solver.stopping": "MarginalVariance MaxActions MaxPasses ResidualNorm StoppingCriterion TimeBudget",
 }
 _WHERE = {name: room for room, names in _ROOMS.items() for name in names.split()}
-_MODULES = ("baselines", "datasets", "metrics")  # rooms that are used by their own name: itergp.datasets.load("bike")
+_MODULES = ("baselines", "datasets", "metrics", "plots")  # rooms that are used by their own name: itergp.datasets.load("bike")
 
 __all__ = sorted(_WHERE)
 

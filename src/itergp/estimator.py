@@ -24,7 +24,7 @@ from itergp.persistence import about, constructor_parameters, fitted_attributes,
 from itergp.posterior.combined import Posterior
 from itergp.posterior.uncertainty import Certificate
 from itergp.progress import CallbackSupportMixin, Watch, watching_interrupts, with_callbacks
-from itergp.scaling import Scaling
+from itergp.scaling import Scaling, Unscaled
 from itergp.schedules import policy_for
 from itergp.solver.state import State, Status, Step
 from itergp.translate import translate_kernel, translate_mean
@@ -257,6 +257,18 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
             back.variance(certificate.variance_upper),
             back.size(certificate.mean_error),
         )
+
+    def plot(self, X: Any = None, y: Any = None, feature: Any = None, target: int = 0, axis: Any = None) -> Any:
+        """The mean and its bands along a feature (a number or a name; unless given, the one along which the mean changes most).
+
+        In the units of the data, which are X and y or else those of the fit. Returns matplotlib's Axes; see `itergp.plots`.
+        """
+        from itergp.plots import plot_posterior
+
+        check_is_fitted(self)
+        X, names = None if X is None else new_inputs(self, X), getattr(self, "feature_names_in_", None)
+        process, noise = Unscaled(self._process(), self.scaling_), self.scaling_.variance(np.array(self.noise_))
+        return plot_posterior(process, X, y, feature=feature, target=target, noise=noise, names=names, axis=axis)
 
     # Files.
 

@@ -1,10 +1,12 @@
 """Standardising inputs and targets, and undoing it: the one place that knows both units."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from itergp.errors import InputError
+from itergp.plots import Data, training_data
 from itergp.validate import Array
 
 LARGEST = 1e100  # in scaled units: squares and sums of squares stay in float64
@@ -38,7 +40,11 @@ class Scaling:
     def targets(self, y: Array) -> Array:
         return _bounded("y", (y - self.y_mean) / self.y_scale)
 
-    # Back to the units of y.
+    # Back to the units of the data.
+
+    def original(self, X: Array) -> Array:
+        """Inputs (n, d), as they came."""
+        return self.x_mean + self.x_scale * X
 
     def mean(self, mean: Array) -> Array:
         """Means (m,) or (m, t)."""
@@ -51,6 +57,32 @@ class Scaling:
     def size(self, size: Array) -> Array:
         """Differences of means (m,): (m,), or (m, t) for several targets."""
         return np.multiply.outer(size, self.y_scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Unscaled:
+    """A posterior of scaled data as a Gaussian process in the units of the data: for pictures, which are of any process."""
+
+    process: Any
+    scaling: Scaling
+
+    def mean(self, X: Any) -> Array:
+        return self.scaling.mean(self.process.mean(self.scaling.inputs(X)))
+
+    def var(self, X: Any) -> Array:
+        return self.scaling.variance(self.process.var(self.scaling.inputs(X)))
+
+    def cov(self, X0: Any, X1: Any = None) -> Array:
+        return self.scaling.variance(self.process.cov(self.scaling.inputs(X0), None if X1 is None else self.scaling.inputs(X1)))
+
+    def decompose(self, X: Any) -> Any:
+        parts, back = self.process.decompose(self.scaling.inputs(X)), self.scaling.variance
+        names = ("combined", "mathematical", "computational", "computational_lower", "computational_upper")
+        return replace(parts, **{name: back(getattr(parts, name)) for name in names})
+
+    def training_data(self) -> Data | None:
+        data, back = training_data(self.process), self.scaling
+        return None if data is None else Data(back.original(data.X), None if data.y is None else back.mean(data.y))
 
 
 def _mean_and_scale(name: str, A: Array) -> tuple[Array, Array]:

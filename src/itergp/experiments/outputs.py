@@ -10,24 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from itergp import __version__
-from itergp.errors import InputError
 from itergp.experiments.records import Line, plain
+from itergp.plots import require_matplotlib as require_matplotlib
 
 if TYPE_CHECKING:
     from itergp.experiments.running import Experiment, Options
 
 PACKAGES = ("numpy", "scipy", "jax", "matplotlib")
 BAR = "\\|"  # in a cell of a Markdown table
-
-
-def require_matplotlib() -> None:
-    """Before hours of work, not after."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise InputError(
-            "experiments draw figures with matplotlib, which is not installed. Run pip install 'itergp[plots]'."
-        ) from None
 
 
 def versions() -> dict[str, str]:

@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from itergp.plots import BLUE, GREEN, PURPLE
+from itergp.plots import BLACK, BLUE, GREEN, PURPLE
+from itergp.plots import GREY as GREY
+from itergp.plots import POLICY_COLOURS as POLICY_COLOURS
+from itergp.plots import band as band
+from itergp.plots import new_figure as new_figure
+from itergp.plots import ring as ring
 
-ORANGE, RED, GREY, BLACK = "#ff7f0e", "#d62728", "#7f7f7f", "#000000"
+ORANGE, RED = "#ff7f0e", "#d62728"
 
 MATHEMATICAL, COMPUTATIONAL, COMBINED = BLUE, GREEN, PURPLE
 ITERGP, EXACT, TRUTH, ACTION = PURPLE, BLUE, BLACK, RED
 CLASSICAL = ORANGE  # what the paper compares with: SVGP, CGGP and their kin
-POLICY_COLOURS = ("#9467bd", "#d62728", "#8c564b", "#e377c2", "#17becf", "#bcbd22")  # where several policies share axes
 
 LETTERS: dict[Any, Any] = {
     "font.size": 11,
@@ -37,16 +41,6 @@ def readable() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float) -> Any:
-    """A figure of so many inches, with no global state and no display. Ten inches fill a page's width."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def legend_below(figure: Any, axes: Sequence[Any], columns: int = 6) -> None:
     """One legend for all axes, outside of them; each name once."""
     entries: dict[str, Any] = {}
@@ -62,28 +56,6 @@ def plain_ticks(axis: Any, values: Sequence[float]) -> None:
     inside = [value for value in values if 0.9 * low <= value <= 1.1 * high]
     axis.set_ticks(inside, [f"{value:,g}" for value in inside])
     axis.set_ticks([], minor=True)
-
-
-def band(
-    axis: Any, t: np.ndarray, mean: np.ndarray, half: np.ndarray, colour: str, label: str | None, alpha: float = 0.3
-) -> None:
-    """mean +- half"""
-    axis.fill_between(t, mean - half, mean + half, color=colour, alpha=alpha, lw=0, label=label)
-
-
-def ring(
-    axis: Any,
-    t: np.ndarray,
-    mean: np.ndarray,
-    inner: np.ndarray,
-    outer: np.ndarray,
-    colour: str,
-    label: str | None,
-    alpha: float = 0.3,
-) -> None:
-    """What lies between mean +- inner and mean +- outer"""
-    axis.fill_between(t, mean + inner, mean + outer, color=colour, alpha=alpha, lw=0, label=label)
-    axis.fill_between(t, mean - outer, mean - inner, color=colour, alpha=alpha, lw=0)
 
 
 def variances(axis: Any, t: np.ndarray, mathematical: np.ndarray, computational: np.ndarray) -> None:

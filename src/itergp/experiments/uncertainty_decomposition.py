@@ -7,6 +7,7 @@ import numpy as np
 from itergp.experiments import style
 from itergp.experiments.illustrations import NOISE, POLICIES, PRIOR, line, rounded
 from itergp.experiments.running import Cell, Experiment, Options, Record, Table
+from itergp.plots import plot_line
 from itergp.posterior.combined import condition
 from itergp.solver.stopping import MaxActions
 
@@ -70,10 +71,7 @@ def figure(records: list[Record], options: Options) -> Any:
 def _posterior(axis: Any, record: Record) -> None:
     t, mean = np.array(record["t"]), np.array(record["mean"])
     mathematical, computational = np.array(record["mathematical"]), np.array(record["computational"])
-    inner, outer = 2 * np.sqrt(mathematical), 2 * np.sqrt(mathematical + computational)
-    style.band(axis, t, mean, inner, style.MATHEMATICAL, "mathematical", alpha=0.35)
-    style.ring(axis, t, mean, inner, outer, style.COMPUTATIONAL, "computational", alpha=0.35)
-    axis.plot(t, mean, color=style.ITERGP, lw=1.6, label="posterior mean")
+    plot_line(axis, t, mean, mathematical + computational, mathematical)
     axis.plot(t, record["exact_mean"], color=style.EXACT, lw=1.2, ls="--", label="exact mean")
     axis.scatter(record["x"], record["y"], s=9, color=style.TRUTH, zorder=3, label="data")
     sizes = 120.0 * np.array(record["targeted"])
