@@ -1,0 +1,195 @@
+"""The parts of the page that need no JavaScript: verdict, tiles and tables as static HTML. All text goes through `text`."""
+
+import html
+import math
+from typing import Any
+
+from itergp.report.page_text import Json, count, duration, finite, memory, number, part, percent, positions, tiles
+
+LISTED = 20  # rows of a table before the rest is folded away
+TILES = (
+    ("rmse", "RMSE"), ("nll", "NLL"), ("coverage", "95 % coverage"), ("crps", "CRPS"),
+    ("share", "Computational share"), ("time", "Time"), ("passes", "Passes"),
+)  # fmt: skip
+
+
+def text(value: Any) -> str:
+    """Anything as text of an HTML page; half characters, which no file can hold, become question marks."""
+    return html.escape(str(value).encode("utf-8", "replace").decode("utf-8"), quote=True)
+
+
+def name(value: Any) -> str:
+    """A name from the data: kept apart from the direction of the text around it, and cut in height where it is endless."""
+    return f'<bdi class="name">{text(value)}</bdi>'
+
+
+def verdict(numbers: Json) -> str:
+    first, *others = numbers.get("verdict") or ["There is no verdict: the numbers say too little."]
+    lines = [f'<p class="verdict">{text(first)}</p>', *(f"<p>{text(sentence)}</p>" for sentence in others)]
+    return "\n".join([*lines, _more(numbers)])
+
+
+def _more(numbers: Json) -> str:
+    """What more compute would buy, unless the verdict has said it, and where that comes from."""
+    said = " ".join(map(str, numbers.get("verdict") or []))
+    sentences = [str(part(numbers, "more", key) or "") for key in ("sentence", "from")]
+    left = [text(sentence) for sentence in sentences if sentence and sentence not in said]
+    return f'<p class="more"><strong>On more compute.</strong> {" ".join(left)}</p>' if left else ""
+
+
+def warnings(numbers: Json) -> str:
+    found = numbers.get("warnings") or []
+    if not found:
+        return ""
+    items = "".join(f"<li>{text(warning)}</li>" for warning in found)
+    return f'<section class="warnings" aria-labelledby="h-warnings"><h2 id="h-warnings">Warnings</h2><ul>{items}</ul></section>'
+
+
+def tile_grid(numbers: Json) -> str:
+    """The tiles of the first target for the model as it predicts; the browser changes those that the slider moves."""
+    first = (numbers.get("targets") or [{}])[0]
+    shown = tiles(numbers, first, positions(numbers) - 1)
+    moving = [
+        f'<div class="tile" id="tile-{key}"><dt>{label}</dt><dd><span class="value">{text(shown[key][0])}</span>'
+        f'<span class="spark" aria-hidden="true"></span><span class="note">{text(shown[key][1])}</span></dd></div>'
+        for key, label in TILES
+    ]
+    fitted = part(numbers, "fitted") or {}
+    fixed = _tile("memory", "Memory", memory(fitted.get("memory_bytes")), "at most, in this process")
+    ended = _tile("ended", "How it ended", fitted.get("ended") or "not known", "")
+    return f'<dl class="tiles">{"".join(moving)}{fixed}{ended}</dl>'
+
+
+def _tile(key: str, label: str, value: str, note: str) -> str:
+    below = f'<span class="note">{text(note)}</span>' if note else ""
+    return f'<div class="tile" id="tile-{key}"><dt>{label}</dt><dd><span class="value">{text(value)}</span>{below}</dd></div>'
+
+
+def metrics_table(numbers: Json) -> str:
+    """All targets at a glance; nothing where there is one."""
+    targets = numbers.get("targets") or []
+    if len(targets) < 2:
+        return ""
+    last = positions(numbers) - 1
+    rows = [(target, tiles(numbers, target, last)) for target in targets]
+    body = [
+        [name(target.get("name")), *(text(shown[key][0]) for key in ("rmse", "nll", "coverage", "crps"))]
+        for target, shown in rows
+    ]
+    return section("All targets", table("All targets", ["target", "RMSE", "NLL", "95 % coverage", "CRPS"], body), "targets")
+
+
+def worst_tables(numbers: Json) -> str:
+    """For each target the points that surprised the model most; the browser shows those of the chosen one."""
+    return "\n".join(_worst(target, i, numbers) for i, target in enumerate(numbers.get("targets") or []))
+
+
+def _worst(target: Json, index: int, numbers: Json) -> str:
+    worst = target.get("worst") or []
+    features = list(dict.fromkeys(feature for point in worst for feature in (part(point, "features") or {})))
+    head = ["row", "observed", "predicted", "its sd", "error in sd", *map(name, features)]
+    body = [
+        [count(point.get("row")), *(number(point.get(key)) for key in ("y", "mean", "std")), number(point.get("z"), 3)]
+        + [_feature(part(point, "features"), feature) for feature in features]
+        for point in worst
+    ]
+    several = len(numbers.get("targets") or []) > 1
+    title = f"<h3>{name(target.get('name'))}</h3>" if several else ""
+    content = table("The worst points", head, body) if worst else '<p class="quiet">No points were recorded.</p>'
+    return f'<div class="of-target" data-target="{index}">{title}{content}</div>'
+
+
+def _feature(features: Any, feature: str) -> str:
+    value = (features or {}).get(feature)
+    return name(value) if isinstance(value, str) else number(value)
+
+
+def hyperparameters(numbers: Json) -> str:
+    body = [
+        [name(p.get("name")), number(p.get("value")), _range(p), _bound(p) + text(p.get("t-words") or "")]
+        for p in numbers.get("hyperparameters") or []
+    ]
+    return table("Hyper-parameters", ["name", "value", "within its range", "what it means"], body, "t-words") if body else ""
+
+
+def _bound(parameter: Json) -> str:
+    return '<strong class="flag">at its bound</strong> ' if parameter.get("at_bound") else ""
+
+
+def _range(parameter: Json) -> str:
+    """A value between its bounds as a mark on a line, with the bounds at its ends."""
+    low, value, high = (finite(parameter.get(key)) for key in ("low", "value", "high"))
+    if low is None or high is None or value is None or not 0 < low < high or value <= 0:
+        return ""
+    x = 4 + 112 * min(1.0, max(0.0, math.log(value / low) / math.log(high / low)))
+    return (
+        f'<span class="range"><span class="quiet">{number(low, 2)}</span>'
+        '<svg width="120" height="16" viewBox="0 0 120 16" aria-hidden="true"><path class="rule" d="M4 8H116M4 4V12M116 4V12"/>'
+        f'<circle class="mark" cx="{x:.1f}" cy="8" r="4"/></svg><span class="quiet">{number(high, 2)}</span></span>'
+    )
+
+
+def relevance(numbers: Json) -> str:
+    rows = sorted(numbers.get("relevance") or [], key=lambda row: -(finite(row.get("relevance")) or 0.0))
+    body = [[name(row.get("feature")), _bar(row.get("relevance")), number(row.get("lengthscale"), 3)] for row in rows]
+    head = ["feature", "relevance", "lengthscale, in its units"]
+    if not body:
+        return ""
+    rest = len(body) - LISTED
+    folded = f"<details><summary>{rest} more features</summary>{table('More features', head, body[LISTED:], 't-bars')}</details>"
+    return table("Relevance of the features", head, body[:LISTED], "t-bars") + (folded if rest > 0 else "")
+
+
+def _bar(share: Any) -> str:
+    v = min(1.0, max(0.0, finite(share) or 0.0))
+    rail = '<rect class="rail" width="160" height="12" rx="2"/>'
+    fill = f'<rect class="fill" width="{160 * v:.1f}" height="12" rx="2"/>'
+    drawn = f'<svg width="160" height="12" viewBox="0 0 160 12" aria-hidden="true">{rail}{fill}</svg>'
+    return f'<span class="bar">{drawn}<span>{percent(share, 0)}</span></span>'
+
+
+def fitted(numbers: Json) -> str:
+    """What was fitted and how, and what was done to the data, as a list of terms."""
+    f = part(numbers, "fitted") or {}
+    noise = [number(v, 3) for v in f.get("noise") or []]
+    spent = {key: duration(part(f, "seconds", key)) for key in ("learn", "act", "total")}
+    facts = [
+        ("Rows", f"{count(f.get('rows'))}, of which {count(f.get('distinct_rows'))} have distinct inputs"),
+        ("Features", count(f.get("features"))),
+        ("Targets", ", ".join(map(str, f.get("targets") or []))),
+        ("Kernel", f.get("kernel")),
+        ("Noise variance", f"{', '.join(noise)} (in units of y squared)" if noise else None),
+        ("Policy", f.get("policy")),
+        ("Budget", f.get("budget")),
+        ("Learning", f.get("learn")),
+        ("Local actions per prediction", count(f.get("neighbours"))),
+        ("Engine", f.get("engine")),
+        ("Seconds", f"{spent['learn']} learning, {spent['act']} acting, {spent['total']} in all"),
+        ("Points of this report", _points(numbers)),
+        ("Scaled", part(numbers, "data", "scaled")),
+        ("Merged", part(numbers, "data", "merged")),
+        ("Dropped", part(numbers, "data", "dropped") or "Nothing."),
+        ("Versions", ", ".join(f"{key} {value}" for key, value in (numbers.get("versions") or {}).items())),
+    ]  # fmt: skip
+    return '<dl class="facts">' + "".join(f"<dt>{term}</dt><dd>{name(said)}</dd>" for term, said in facts if said) + "</dl>"
+
+
+def _points(numbers: Json) -> str:
+    points = part(numbers, "points") or {}
+    return f"{count(points.get('count'))} from {points.get('source') or 'an unknown source'}. {points.get('note') or ''}"
+
+
+def table(caption: str, head: list[str], body: list[list[str]], kind: str = "t-figures") -> str:
+    """A table that scrolls by itself where the page is narrow; cells are HTML already."""
+    top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
+    rows = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in body)
+    whole = f'<table class="{kind}"><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'<div class="scroll" role="region" aria-label="{caption}" tabindex="0">{whole}</div>'
+
+
+def section(title: str, content: str, key: str, help_text: str = "") -> str:
+    """A titled part of the page; nothing where it has no content."""
+    if not content:
+        return ""
+    reading = f'<p class="help">{help_text}</p>' if help_text else ""
+    return f'<section class="block" aria-labelledby="h-{key}"><h2 id="h-{key}">{title}</h2>{reading}{content}</section>'

@@ -1,0 +1,151 @@
+"""Numbers as a reader meets them on the page: each is formatted here, once, and the browser only shows the text."""
+
+import math
+from typing import Any
+
+MINUS = "\N{MINUS SIGN}"
+PERCENT = "\N{NO-BREAK SPACE}%"
+UNKNOWN = "not known"
+Json = dict[str, Any]
+
+
+def finite(value: Any) -> float | None:
+    """The value as a finite float, or None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """With so many significant digits, no power of ten between 0.001 and 10^6, and thousands separated."""
+    v = finite(value)
+    if v is None:
+        return UNKNOWN
+    if v == 0:
+        return "0"
+    if not 1e-3 <= abs(v) < 1e6:
+        return f"{v:.{digits - 1}e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", MINUS)
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(v))))
+    return f"{v:,.{decimals}f}".replace("-", MINUS)
+
+
+def count(value: Any) -> str:
+    """A whole number where it is one, with thousands separated."""
+    v = finite(value)
+    if v is None:
+        return UNKNOWN
+    return f"{int(v):,}".replace("-", MINUS) if v == int(v) else number(v, 3)
+
+
+def percent(value: Any, decimals: int = 1) -> str:
+    v = finite(value)
+    return UNKNOWN if v is None else f"{100 * v:.{decimals}f}{PERCENT}".replace("-", MINUS)
+
+
+def duration(seconds: Any) -> str:
+    v = finite(seconds)
+    if v is None:
+        return UNKNOWN
+    if v < 100:
+        return f"{v:.1f} s" if v >= 0.1 or v == 0 else f"{1000 * v:.1f} ms"
+    minutes, rest = divmod(round(v), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def memory(size: Any) -> str:
+    v = finite(size)
+    if v is None:
+        return UNKNOWN
+    return f"{v / 1e9:.2f} GB" if v >= 1e9 else f"{v / 1e6:.0f} MB"
+
+
+def at(values: Any, position: int) -> Any:
+    """The value at a position of the slider, None where there is none."""
+    return values[position] if isinstance(values, list) and position < len(values) else None
+
+
+def part(numbers: Any, *names: str) -> Any:
+    """`numbers[name][name]...`, None where something on the way is missing or null."""
+    for name in names:
+        if not isinstance(numbers, dict):
+            return None
+        numbers = numbers.get(name)
+    return numbers
+
+
+def tiles(numbers: Json, target: Json, position: int) -> dict[str, list[str]]:
+    """Value and note of every tile that moves with the slider, as they were after that much of the computation."""
+    metrics, path = part(target, "metrics") or {}, part(numbers, "path") or {}
+    rmse, spread = finite(at(metrics.get("rmse"), position)), finite(target.get("unit_sd"))
+    relative = f"{percent(rmse / spread, 0)} of the spread (sd) of y" if rmse is not None and spread else "in units of y"
+    return {
+        "rmse": [number(rmse), relative],
+        "nll": [number(at(metrics.get("nll"), position)), "nats per point; lower is better"],
+        "coverage": [percent(at(metrics.get("coverage"), position)), _chance(part(numbers, "points", "count"))],
+        "crps": [number(at(metrics.get("crps"), position)), "in units of y; lower is better"],
+        "share": _share(numbers, position),
+        "time": _time(numbers, position),
+        "passes": [count(at(path.get("passes"), position)), _actions(at(path.get("actions"), position))],
+    }
+
+
+def _chance(points: Any) -> str:
+    n = finite(points)
+    if not n:
+        return f"should be 95{PERCENT}"
+    return f"should be 95{PERCENT}; by chance ± {196 * math.sqrt(0.95 * 0.05 / n):.1f}{PERCENT}"
+
+
+def _actions(actions: Any) -> str:
+    return "over the kernel matrix" if finite(actions) is None else f"over the kernel matrix, {count(actions)} actions"
+
+
+def _share(numbers: Json, position: int) -> list[str]:
+    """With its error bar for the model as it predicts; along the path, the value alone."""
+    share, path = part(numbers, "share") or {}, part(numbers, "path", "share")
+    last = position == positions(numbers) - 1
+    value = finite(share.get("value")) if last else None
+    if value is None:
+        return [percent(at(path, position), 0), "of the variance of f at the points"]
+    error = finite(share.get("error")) or 0.0
+    if error == 0:
+        return [percent(value, 1), f"of the variance of f, {share.get('method') or 'exact'}"]
+    decimals = 1 if error < 0.01 else 0
+    text = f"{100 * value:.{decimals}f} ± {100 * error:.{decimals}f}{PERCENT}"
+    return [text, f"of the variance of f, estimated at {count(share.get('points'))} points, ± one standard error"]
+
+
+def _time(numbers: Json, position: int) -> list[str]:
+    """Of the whole fit; before its end, of the actions so far."""
+    seconds = part(numbers, "fitted", "seconds") or {}
+    if position == positions(numbers) - 1:
+        return [
+            duration(seconds.get("total")),
+            f"learning {duration(seconds.get('learn'))}, actions {duration(seconds.get('act'))}",
+        ]
+    return [
+        duration(at(part(numbers, "path", "seconds"), position)),
+        f"so far, of {duration(seconds.get('total'))} for the whole fit",
+    ]
+
+
+def positions(numbers: Json) -> int:
+    """How many positions the slider has."""
+    return max(1, len(part(numbers, "path", "labels") or []))
+
+
+def label(numbers: Json, position: int) -> str:
+    return str(at(part(numbers, "path", "labels"), position) or "the model as it predicts")
+
+
+def spoken(numbers: Json, position: int) -> str:
+    """What stands beside the slider: its label, and what that much computation had cost."""
+    path = part(numbers, "path") or {}
+    facts = [label(numbers, position)]
+    passes, seconds = finite(at(path.get("passes"), position)), finite(at(path.get("seconds"), position))
+    if passes is not None:
+        facts.append(f"{count(passes)} pass{'' if passes == 1 else 'es'}")
+    if seconds is not None:
+        facts.append(duration(seconds))
+    return " · ".join(facts)
