@@ -14,8 +14,8 @@ SOURCE = Path(itergp.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py"))
 ROOMS = (
     "errors", "validate", "duplicates", "prior", "linalg", "solver", "posterior", "learning", "baselines", "metrics", "storage",
-    "tables", "plots", "report", "scaling", "translate", "budgets", "schedules", "progress", "incoming", "fitting",
-    "persistence", "estimator", "datasets", "testing", "experiments", "demo", "cli",
+    "tables", "plots", "scaling", "translate", "budgets", "schedules", "progress", "incoming", "fitting",
+    "persistence", "report", "estimator", "datasets", "testing", "experiments", "demo", "cli",
 )  # fmt: skip
 LARGEST = 450
 

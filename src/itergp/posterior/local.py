@@ -83,11 +83,11 @@ class LocalPosterior:
         W, k0 = posterior.weights(X), problem.prior.var(X)
         mean = W.T @ state.z[: state.rank]
         variance = posterior._subtract(k0, W)
-        jitter = self._rounding()
+        jitter, residual = self.rounding(), state.residual[rows]
 
         def act(start: int) -> None:
             some = slice(start, start + BATCH)
-            w_J, z_J = self._local_weights(X[some], rows[J[some]], H[J[some]], W[:, some], jitter)
+            w_J, z_J = self.local_weights(X[some], rows[J[some]], H[J[some]], W[:, some], residual[J[some]], jitter)
             mean[some] += np.einsum("pj,pjt->pt", w_J, z_J)
             for w in w_J.T:
                 variance[some] -= w * w
@@ -109,8 +109,8 @@ class LocalPosterior:
         K_hat_Q = K_hat_Q + self.posterior.problem.N[rows, None] * state.basis.rows(rows)[:, : state.rank]
         return state.factor.solve(K_hat_Q.T, state.rank).T
 
-    def _local_weights(
-        self, X: np.ndarray, J: np.ndarray, B: np.ndarray, W: np.ndarray, jitter: float
+    def local_weights(
+        self, X: np.ndarray, J: np.ndarray, B: np.ndarray, W: np.ndarray, r_J: np.ndarray, jitter: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """w_J = L_J^{-1} (k_J - B^T w) and z_J = L_J^{-1} r_J, with L_J L_J^T = K_JJ + N_J - B^T B + tau, for a batch."""
         problem = self.posterior.problem
@@ -122,10 +122,10 @@ class LocalPosterior:
         S[:, index, index] += problem.N[J] + jitter
         L_J = robust_cholesky(S, jitter)
         k_rest = k_J - np.einsum("pjr,rp->pj", B, W)
-        both = np.linalg.solve(L_J, np.concatenate([k_rest[:, :, None], self.posterior.state.residual[J]], axis=2))
+        both = np.linalg.solve(L_J, np.concatenate([k_rest[:, :, None], r_J], axis=2))
         return both[:, :, 0], both[:, :, 1:]
 
-    def _rounding(self) -> float:
+    def rounding(self) -> float:
         """tau on the local block too, for the rows of K Q that enter: the incoherent part of it, whatever the number of rows."""
         problem, state = self.posterior.problem, self.posterior.state
         own = UNIT["float64"] * float(problem.gram.diagonal().max()) * 64 * min(self.neighbours, problem.n)

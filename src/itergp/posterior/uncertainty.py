@@ -74,14 +74,24 @@ def decompose(posterior: "Posterior", X: np.ndarray, method: str = "auto") -> De
 
 def exact_variance(posterior: "Posterior", X: np.ndarray) -> np.ndarray:
     """k_*(x, x) by a dense Cholesky factorisation: cubic in n."""
+    return variance_by(dense_factor(posterior), posterior, X)
+
+
+def dense_factor(posterior: "Posterior") -> np.ndarray:
+    """L L^T = K_hat, dense."""
     problem = posterior.problem
     require_bytes(24.0 * problem.n**2, f"the exact GP on {problem.n} rows", "Use method='estimate' or 'certificate'.")
     try:
-        L = scipy.linalg.cholesky(problem.K_hat(), lower=True, overwrite_a=True)
+        return scipy.linalg.cholesky(problem.K_hat(), lower=True, overwrite_a=True)
     except np.linalg.LinAlgError:
         raise InputError(
             "K + noise is singular to rounding, so the exact GP cannot be computed; give more noise, or use method='certificate'."
         ) from None
+
+
+def variance_by(L: np.ndarray, posterior: "Posterior", X: np.ndarray) -> np.ndarray:
+    """k_*(x, x) = k0 - |L^{-1} k_x|^2"""
+    problem = posterior.problem
     k0, variance = problem.prior.var(X), []
     for start in range(0, len(X), 4 * POINTS):
         some = slice(start, start + 4 * POINTS)

@@ -1,0 +1,160 @@
+"""Held-out predictions without a refit: the actions that were taken, with the rows of a fold set to zero (errata page).
+
+The posterior from the rows outside a fold F, for the actions Q_{-F} = Q with its rows F set to zero, at the rows of F. Every
+product it needs is in K Q or in a small kernel tile, so there is no pass over K. It is optimistic by what the choice of the
+actions, and the hyper-parameters, took from y_F.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+
+from itergp.linalg.basis import Columns, cholesky_keeping
+from itergp.posterior.combined import Path, Posterior
+from itergp.posterior.local import LocalPosterior, nearest_rows
+
+VANISHED = 1e-10  # an action of which so small a share of its square is left outside the fold is left out
+UNIT = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutFold:
+    """What predictions at the rows F need, from the rows outside F alone; `kept` are the actions that F left independent."""
+
+    posterior: Posterior
+    F: np.ndarray
+    kept: np.ndarray
+    L: np.ndarray  # L L^T = G_{-F}
+    z: np.ndarray  # L^{-1} Q_{-F}^T b
+    W: np.ndarray  # L^{-1} Q_{-F}^T k(X, X_F)
+
+    @staticmethod
+    def of(posterior: Posterior, F: np.ndarray) -> "WithoutFold":
+        """G_{-F} = G - Q_F^T (K_hat Q)_F - (.)^T + Q_F^T K_hat_FF Q_F, and the same for what stands on the right."""
+        problem, state, r = posterior.problem, posterior.state, posterior.rank
+        Q_F, KQ_F = state.basis.rows(F)[:, :r], products(posterior, F)
+        K_FF = tile(posterior, F, F)
+        overlap = Q_F.T @ (KQ_F + problem.N[F, None] * Q_F)
+        G = state.L @ state.L.T - overlap - overlap.T + Q_F.T @ (K_FF + np.diag(problem.N[F])) @ Q_F
+        L, kept = _factor(G, np.diag(state.L @ state.L.T), state.tau[:r], (Q_F**2).sum(axis=0))
+        Qb = state.L @ state.z[:r] - Q_F.T @ problem.b[F]
+        Qk = KQ_F.T - Q_F.T @ K_FF
+        return WithoutFold(posterior, F, kept, L, _solve(L, Qb[kept]), _solve(L, Qk[kept]))
+
+    def path(self, ranks: np.ndarray) -> Path:
+        """Mean and variance of the latent function at F after each of these numbers of actions."""
+        problem = self.posterior.problem
+        X, counts = problem.X[self.F], np.searchsorted(self.kept, ranks)
+        k0 = problem.prior.var(X)
+        fall = np.concatenate([np.zeros((1, len(X))), np.cumsum(self.W**2, axis=0)])
+        means = [problem.with_prior_mean(X, self.W[:c].T @ self.z[:c]) for c in counts]
+        return Path(ranks, np.stack(means), np.stack([problem.above_floor(k0 - fall[c], k0) for c in counts]))
+
+    def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance with local actions on top: the unit vectors of the nearest rows outside the fold."""
+        posterior, problem, F = self.posterior, self.posterior.problem, self.F
+        m = min(neighbours, problem.n - F.size)
+        X, k0 = problem.X[F], problem.prior.var(problem.X[F])
+        rows, position = np.unique(self._nearest_outside(m), return_inverse=True)
+        J = position.reshape(F.size, m)
+        Q = posterior.state.basis.rows(rows)[:, self.kept]
+        KQ = products(posterior, rows)[:, self.kept] - tile(posterior, rows, F) @ posterior.state.basis.rows(F)[:, self.kept]
+        K_hat_Q = KQ + problem.N[rows, None] * Q  # rows J of K_hat Q_{-F}
+        H, c = _solve(self.L, K_hat_Q.T).T, _solve(self.L, self.z, transposed=True)
+        residual = problem.b[rows] - K_hat_Q @ c
+        process = LocalPosterior(posterior, m)
+        mean, variance = self.W.T @ self.z, k0 - (self.W**2).sum(axis=0)
+        if m:
+            w_J, z_J = process.local_weights(X, rows[J], H[J], self.W, residual[J], process.rounding())
+            mean, variance = mean + np.einsum("pj,pjt->pt", w_J, z_J), variance - (w_J**2).sum(axis=1)
+        return problem.with_prior_mean(X, mean), problem.above_floor(variance, k0)
+
+    def _nearest_outside(self, m: int) -> np.ndarray:
+        """The m rows outside the fold that are nearest to each of its rows: they are among the m + |F| nearest of all."""
+        posterior, F = self.posterior, self.F
+        J = nearest_rows(posterior, posterior.problem.X[F], min(m + F.size, posterior.problem.n))
+        outside_first = np.argsort(np.isin(J, F), axis=1, kind="stable")
+        return np.take_along_axis(J, outside_first[:, :m], axis=1)
+
+
+def exact_without(posterior: Posterior, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The exact GP from the rows outside F, at F, of a posterior with as many actions as rows.
+
+    With A = (K_hat^{-1})_FF: mean y_F - A^{-1} v_F, variance of the latent function diag(A^{-1}) - N_F.
+    """
+    problem, state = posterior.problem, posterior.state
+    E = state.factor.solve(state.basis.rows(F)[:, : state.rank].T, state.rank)
+    A = E.T @ E
+    correction = np.linalg.solve(A, state.representer_weights[F])
+    X, update = problem.X[F], problem.b[F] - correction
+    return problem.with_prior_mean(X, update), _latent(A, posterior, F)
+
+
+def exact_variance_without(posterior: Posterior, L: np.ndarray, F: np.ndarray) -> np.ndarray:
+    """The exact GP's variance at F from the rows outside F; L L^T = K_hat."""
+    unit = np.zeros((len(L), F.size))
+    unit[F, np.arange(F.size)] = 1.0
+    E = scipy.linalg.solve_triangular(L, unit, lower=True)
+    return _latent(E.T @ E, posterior, F)
+
+
+def _latent(A: np.ndarray, posterior: Posterior, F: np.ndarray) -> np.ndarray:
+    """diag(A^{-1}) - N_F, but not below what any data allow: beyond that only by rounding."""
+    problem = posterior.problem
+    k0 = problem.prior.var(problem.X[F])
+    return np.clip(np.diag(np.linalg.inv(A)) - problem.N[F], problem.variance_floor(k0), k0)
+
+
+def prefix(posterior: Posterior, rank: int) -> Posterior:
+    """The posterior after the first `rank` of its actions, for predictions; no product is made."""
+    state, problem = posterior.state, posterior.problem
+    c = state.factor.solve_transposed(state.z[:rank], rank)
+    v = state.basis.combine(c)
+    residual = problem.b - state.basis.KQ.combine(c) - problem.N[:, None] * v
+    return Posterior(problem, replace(state, rank=rank, representer_weights=v, residual=residual), posterior.policy)
+
+
+def with_targets(posterior: Posterior) -> Posterior:
+    """The posterior with its targets, where a file did not keep them: b = r + K v + N v."""
+    problem, state = posterior.problem, posterior.state
+    if isinstance(problem.b, np.ndarray):
+        return posterior
+    v = state.representer_weights
+    if isinstance(state.basis.KQ, Columns):
+        Kv = state.basis.KQ.combine(state.coefficients)
+    else:
+        Kv = problem.gram.cross(problem.X, v, state.basis.support())
+    complete = problem.with_targets(state.residual + Kv + problem.N[:, None] * v)
+    complete._set(y=complete.with_prior_mean(problem.X, complete.b))
+    return Posterior(complete, replace(state, problem=complete), posterior.policy)
+
+
+def products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
+    """(K Q)_rows; computed anew where a file did not keep them."""
+    state = posterior.state
+    if isinstance(state.basis.KQ, Columns):
+        return state.basis.KQ.rows(rows)[:, : state.rank]
+    return (state.L @ posterior.weights(posterior.problem.X[rows])).T
+
+
+def tile(posterior: Posterior, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741 (rows I and J)
+    """K_IJ"""
+    problem = posterior.problem
+    origin = problem.gram.origin
+    return np.asarray(problem.prior.kernel(problem.X[I] - origin, problem.X[J] - origin), dtype=np.float64)
+
+
+def _factor(G: np.ndarray, before: np.ndarray, tau: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """L, and the actions that are still independent: those that were all inside the fold are zero now."""
+    left = np.flatnonzero(1.0 - inside > VANISHED)
+    least = 2.0 * tau + 8.0 * UNIT * max(1, len(G)) * before.max(initial=0.0)
+    G = (G + G.T)[np.ix_(left, left)] / 2
+    L, kept = cholesky_keeping(G, least[left])
+    return L, left[kept]
+
+
+def _solve(L: np.ndarray, B: np.ndarray, transposed: bool = False) -> np.ndarray:
+    if not len(L):
+        return np.zeros((0, B.shape[1]))
+    return scipy.linalg.solve_triangular(L, B, lower=True, trans=int(transposed), check_finite=False)

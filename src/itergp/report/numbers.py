@@ -1,0 +1,184 @@
+"""What a report contains: a dictionary of plain JSON values, "itergp-report/1". The page draws it, and it is the page's twin."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from itergp import __version__
+from itergp.errors import InputError
+from itergp.incoming import new_inputs
+from itergp.posterior.combined import Posterior
+from itergp.posterior.holdout import with_targets
+from itergp.report import fitted, quality, share, slices
+from itergp.report.points import LEADING, Points, from_folds, from_test_data, rounded
+from itergp.report.words import title, verdict, warnings
+from itergp.solver.state import Status
+from itergp.validate import as_float64, finite
+
+FORMAT = "itergp-report/1"
+POSITIONS = 24  # of the slider, beside no computation and local actions
+TARGETS = 8  # on a page
+
+
+def numbers(
+    model: Any,
+    X_test: Any = None,
+    y_test: Any = None,
+    *,
+    feature_names: Sequence[str] | None = None,
+    target_names: Sequence[str] | None = None,
+    dropped: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Everything that a report says about a fitted IterGPRegressor, for JSON; at test data, or by held-out folds.
+
+    The names are for models that were fitted from plain arrays; `dropped` are columns that the fit left out.
+    """
+    posterior = with_targets(model.posterior_)
+    neighbours = getattr(model._process(), "neighbours", 0)
+    names, targets = _names(model, feature_names), _target_names(model, target_names)
+    points = _points(model, posterior, X_test, y_test, neighbours)
+    ranks, L = positions(posterior), share.mathematical_factor(posterior)
+    means, variances = points.path(ranks)
+    if neighbours:
+        mean, variance = points.local(neighbours)
+        means, variances = np.concatenate([means, mean[None]]), np.concatenate([variances, variance[None]])
+    parts = share.parts(points, variances[-1], neighbours, L)
+    order, relevances = _relevance(model, posterior, names)
+    lines = slices.lines(posterior, order, len(targets))
+    along = slices.variances_along(posterior, lines, ranks, neighbours, L) if lines else None
+    values: dict[str, Any] = {
+        "format": FORMAT,
+        "title": title(targets, len(names)),
+        "versions": {"itergp": __version__, "numpy": np.__version__},
+        "fitted": fitted.fitted(model, posterior, names, targets, neighbours),
+        "points": {"source": points.source, "count": int(points.rows.size), "note": points.note},
+        "share": share.share_value(parts),
+        "more": share.more(parts, neighbours, posterior.trace),
+        "path": _path(posterior, ranks, neighbours, share.along(parts, variances)),
+        "targets": [
+            _target(model, posterior, points, means[..., t], variances, parts, t, name, names, order)
+            | {"slices": [] if along is None else slices.as_values(lines, along, model, posterior, names, t)}
+            for t, name in enumerate(targets[:TARGETS])
+        ],
+        "hyperparameters": fitted.hyperparameters(model, posterior, names),
+        "relevance": relevances,
+        "learning": fitted.learning(model),
+        "convergence": fitted.convergence(posterior),
+        "data": fitted.data(model, posterior, list(dropped)),
+    }
+    values["verdict"] = verdict(values)
+    values["warnings"] = warnings(values, TARGETS)
+    return rounded(values)
+
+
+def positions(posterior: Posterior) -> np.ndarray:
+    """The prefixes of the computation that a slider shows: denser at its beginning, where most happens."""
+    r = posterior.rank
+    last = min(r, LEADING) if r == posterior.problem.n else r
+    ranks = np.round(last * (np.arange(POSITIONS + 1) / POSITIONS) ** 2).astype(int)
+    return np.unique(np.append(ranks, r))
+
+
+def _points(model: Any, posterior: Posterior, X_test: Any, y_test: Any, neighbours: int) -> Points:
+    if (X_test is None) != (y_test is None):
+        given, missing = ("X_test", "y_test") if y_test is None else ("y_test", "X_test")
+        raise InputError(f"{given} is given and {missing} is not; give both, or neither for held-out folds.")
+    if X_test is None:
+        return from_folds(posterior, model.row_counts_, neighbours)
+    X = new_inputs(model, X_test)
+    y = finite("y_test", as_float64("y_test", y_test))
+    shape = posterior.problem.y.shape[1:]
+    if y.shape != (len(X), *shape):
+        raise InputError(
+            f"y_test has shape {y.shape}; expected {(len(X), *shape)}: one row per row of X_test, targets as in fit."
+        )
+    return from_test_data(posterior, model.scaling_.inputs(X), model.scaling_.targets(y), model.noise_)
+
+
+def _names(model: Any, given: Sequence[str] | None) -> list[str]:
+    d = model.n_features_in_
+    names = getattr(model, "feature_names_in_", None) if given is None else given
+    names = [f"x{j + 1}" for j in range(d)] if names is None else [str(name) for name in names]
+    if len(names) != d:
+        raise InputError(f"feature_names has {len(names)} names; expected {d}, one per feature.")
+    return names
+
+
+def _target_names(model: Any, given: Sequence[str] | None) -> list[str]:
+    t = int(model.scaling_.y_mean.size)
+    names = (["y"] if t == 1 else [f"y{j + 1}" for j in range(t)]) if given is None else [str(name) for name in given]
+    if len(names) != t:
+        raise InputError(f"target_names has {len(names)} names; expected {t}, one per target.")
+    return names
+
+
+def _relevance(model: Any, posterior: Posterior, names: list[str]) -> tuple[np.ndarray, list[dict[str, Any]]]:
+    """Features in the order of their relevance, the most relevant first."""
+    found, lengthscales = slices.relevance(model.kernel_, posterior.problem.X)
+    order = np.argsort(-found, kind="stable")
+    unit = model.scaling_.x_scale
+    rows = [
+        {
+            "feature": names[j],
+            "relevance": found[j],
+            "lengthscale": None if lengthscales is None else lengthscales[j] * unit[j],
+        }
+        for j in order
+    ]
+    return order, rows
+
+
+def _path(posterior: Posterior, ranks: np.ndarray, neighbours: int, shares: list[float]) -> dict[str, Any]:
+    """What each position of the slider had cost; a prefix of a block costs what its block cost."""
+    steps, exact = posterior.trace, posterior.status is Status.EXACT
+    labels, actions, passes, seconds = [], ranks.tolist(), [], []
+    for rank in ranks.tolist():
+        step = next((step for step in steps if step.actions >= rank), None) if rank else None
+        labels.append("no computation" if not rank else "1 action" if rank == 1 else f"{rank:,} actions")
+        passes.append(0 if not rank else posterior.state.progress.passes if step is None else step.passes)
+        seconds.append(0.0 if not rank else None if step is None else step.seconds)
+    if exact:
+        labels[-1] = f"all {posterior.rank:,} actions: exact"
+    if neighbours:
+        labels.append(f"with {neighbours} local actions")
+        actions, passes, seconds = ([*column, column[-1]] for column in (actions, passes, seconds))
+    return {"labels": labels, "actions": actions, "passes": passes, "seconds": seconds, "share": shares}
+
+
+def _target(
+    model: Any, posterior: Posterior, points: Points, means: np.ndarray, variances: np.ndarray, parts: share.Parts, t: int,
+    name: str, names: list[str], order: np.ndarray,
+) -> dict[str, Any]:  # fmt: skip
+    """Everything that depends on one target, in its units."""
+    scaling = model.scaling_
+    centre, unit = float(np.atleast_1d(scaling.y_mean)[t]), float(np.atleast_1d(scaling.y_scale)[t])
+    y, mean, variance = centre + unit * points.y[:, t], centre + unit * means, unit**2 * (variances + points.noise)
+    X = scaling.x_mean + scaling.x_scale * points.X
+    return {
+        "name": name,
+        "unit_sd": unit * float(np.asarray(posterior.problem.y).reshape(posterior.problem.n, -1)[:, t].std()),
+        "metrics": quality.metrics_along(y, mean, variance),
+        "decomposition": _decomposition(parts, unit, model.noise_),
+        "calibration": quality.calibration(y, mean, variance),
+        "pit": quality.pit(y, mean, variance),
+        "residuals": quality.residuals(y, mean[-1], variance[-1]),
+        "worst": quality.worst(y, mean[-1], variance[-1], points.rows, X, names, order),
+    }
+
+
+def _decomposition(parts: share.Parts, unit: float, noise: float) -> dict[str, Any]:
+    """At most 200 points, by their combined variance; where there are more, at even steps of this order."""
+    order = np.argsort(parts.combined, kind="stable")
+    if order.size > share.SHOWN:
+        order = order[np.linspace(0, order.size - 1, share.SHOWN).astype(int)]
+    exact = parts.wide is None
+    about = (
+        "Exact." if exact else f"The computational part is at least this: what {parts.wide} neighbours for each point take away."
+    )
+    return {
+        "mathematical": unit**2 * parts.mathematical[order],
+        "computational": unit**2 * parts.computational[order],
+        "noise": unit**2 * noise,
+        "about": f"Variances of the latent function at {order.size} of {parts.of:,} points, smallest first. {about}",
+    }

@@ -1,0 +1,233 @@
+"""Where a report measures: at test data, or at held-out rows without a refit. Both answer the same questions, in scaled units."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from itergp.posterior.combined import Posterior
+from itergp.posterior.holdout import WithoutFold, exact_variance_without, exact_without
+from itergp.posterior.uncertainty import variance_by
+
+WORK = 1.5e10  # numbers n x rank x points: a second or two on two cores
+FEWEST, MOST = 200, 5000  # points
+FOLDS = 10
+FOLD_WORK = 3e10  # rank^3, over all folds
+LEADING = 2048  # actions of an exact model along which the path is followed
+SEED = 0
+
+
+class Points(ABC):
+    """Inputs with observations; `path`, `local` and `exact` are means (m, t) and variances (m,) of the latent function there."""
+
+    posterior: Posterior
+    rows: np.ndarray  # which rows of the test data, or of the training data
+    note: str
+    source: str
+
+    @property
+    @abstractmethod
+    def X(self) -> np.ndarray: ...
+
+    @property
+    @abstractmethod
+    def y(self) -> np.ndarray:
+        """(m, t)"""
+
+    @property
+    @abstractmethod
+    def noise(self) -> np.ndarray:
+        """The variance of each observation, (m,)."""
+
+    @abstractmethod
+    def path(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """After each of these numbers of actions."""
+
+    @abstractmethod
+    def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+        """With so many local actions for each point."""
+
+    @abstractmethod
+    def exact(self, L: np.ndarray) -> np.ndarray:
+        """The exact GP's variances; L L^T = K_hat."""
+
+    @abstractmethod
+    def some(self, chosen: np.ndarray) -> "Points":
+        """Some of the points."""
+
+    @abstractmethod
+    def seen_by(self, posterior: Posterior) -> "Points":
+        """The same points, for another posterior of the same problem."""
+
+
+@dataclass(frozen=True, eq=False)
+class TestData(Points):
+    """Rows that the model has not seen."""
+
+    posterior: Posterior
+    inputs: np.ndarray
+    targets: np.ndarray
+    rows: np.ndarray
+    one_noise: float
+    note: str
+
+    source: str = "test data"
+
+    @property
+    def X(self) -> np.ndarray:
+        return self.inputs[self.rows]
+
+    @property
+    def y(self) -> np.ndarray:
+        return self.targets[self.rows]
+
+    @property
+    def noise(self) -> np.ndarray:
+        return np.full(self.rows.size, self.one_noise)
+
+    def path(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = self.posterior.path(self.X, ranks)
+        return _columns(found.mean, 1), found.var
+
+    def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+        mean, variance = self.posterior.local(neighbours).marginals(self.X)
+        return _columns(mean, 0), variance
+
+    def exact(self, L: np.ndarray) -> np.ndarray:
+        return variance_by(L, self.posterior, self.X)
+
+    def some(self, chosen: np.ndarray) -> "TestData":
+        return replace(self, rows=self.rows[chosen])
+
+    def seen_by(self, posterior: Posterior) -> "TestData":
+        return replace(self, posterior=posterior)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut(Points):
+    """Training rows, each predicted from the rows outside its fold with the actions that were taken."""
+
+    posterior: Posterior
+    rows: np.ndarray
+    fold: np.ndarray  # the number of the fold of each of these rows
+    everything: np.ndarray  # all rows that some fold holds out, and their folds: a fold stays whole where fewer are asked for
+    every_fold: np.ndarray
+    note: str
+
+    source: str = "held-out folds"
+
+    @property
+    def X(self) -> np.ndarray:
+        return self.posterior.problem.X[self.rows]
+
+    @property
+    def y(self) -> np.ndarray:
+        return _columns(np.asarray(self.posterior.problem.y)[self.rows], 0)
+
+    @property
+    def noise(self) -> np.ndarray:
+        return self.posterior.problem.N[self.rows]
+
+    def _folds(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """For each fold: its rows, which of them are asked for, and where these are among all."""
+        for number in np.unique(self.fold):
+            F, asked = self.everything[self.every_fold == number], np.flatnonzero(self.fold == number)
+            place = {row: i for i, row in enumerate(F.tolist())}
+            yield F, np.array([place[row] for row in self.rows[asked].tolist()]), asked
+
+    def path(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        posterior, m, t = self.posterior, self.rows.size, self.posterior.problem.targets
+        mean, variance = np.empty((len(ranks), m, t)), np.empty((len(ranks), m))
+        exact = posterior.rank == posterior.problem.n
+        follow = np.minimum(ranks, LEADING) if exact else ranks
+        leading = _leading(posterior, int(follow.max())) if exact else posterior
+        for F, wanted, asked in self._folds():
+            found = WithoutFold.of(leading, F).path(follow)
+            mean[:, asked], variance[:, asked] = _columns(found.mean, 1)[:, wanted], found.var[:, wanted]
+            if exact and ranks[-1] == posterior.rank:
+                last, variance_last = exact_without(posterior, F)
+                mean[-1, asked], variance[-1, asked] = _columns(last, 0)[wanted], variance_last[wanted]
+        return mean, variance
+
+    def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+        mean, variance = np.empty((self.rows.size, self.posterior.problem.targets)), np.empty(self.rows.size)
+        for F, wanted, asked in self._folds():
+            found, spread = WithoutFold.of(self.posterior, F).local(neighbours)
+            mean[asked], variance[asked] = _columns(found, 0)[wanted], spread[wanted]
+        return mean, variance
+
+    def exact(self, L: np.ndarray) -> np.ndarray:
+        variance = np.empty(self.rows.size)
+        for F, wanted, asked in self._folds():
+            variance[asked] = exact_variance_without(self.posterior, L, F)[wanted]
+        return variance
+
+    def some(self, chosen: np.ndarray) -> "HeldOut":
+        return replace(self, rows=self.rows[chosen], fold=self.fold[chosen])
+
+    def seen_by(self, posterior: Posterior) -> "HeldOut":
+        return replace(self, posterior=posterior)
+
+
+def from_test_data(posterior: Posterior, X: np.ndarray, y: np.ndarray, noise: float) -> TestData:
+    rows = chosen_rows(len(X), affordable(posterior))
+    some = f"{rows.size:,} of the {len(X):,} rows of the test data, chosen at random" if rows.size < len(X) else ""
+    note = some or f"All {len(X):,} rows of the test data"
+    return TestData(posterior, X, y[:, None] if y.ndim == 1 else y, rows, noise, f"{note}.")
+
+
+def from_folds(posterior: Posterior, counts: np.ndarray, neighbours: int) -> HeldOut:
+    """At most ten folds of training rows, chosen at random."""
+    n = posterior.problem.n
+    rows = chosen_rows(n, affordable(posterior))
+    folds = int(np.clip(FOLD_WORK / max(1, min(posterior.rank, LEADING)) ** 3, 2, min(FOLDS, max(2, n))))
+    fold = np.random.default_rng([SEED, 1]).permutation(np.arange(rows.size) % folds)
+    return HeldOut(posterior, rows, fold, rows, fold, _about_folds(rows.size, folds, posterior, counts, neighbours))
+
+
+def _about_folds(m: int, folds: int, posterior: Posterior, counts: np.ndarray, neighbours: int) -> str:
+    n = posterior.problem.n
+    which = f"All {n:,} training rows" if m == n else f"{m:,} of {n:,} training rows, chosen at random"
+    text = f"{which}, in {folds} folds; each is predicted from the rows outside its fold, without a refit"
+    if neighbours:
+        text += f", with the {neighbours} nearest rows outside the fold as local actions"
+    exact = posterior.rank == n
+    seen = "the hyper-parameters were" if exact else "the hyper-parameters and the actions were"
+    text += f". This is optimistic: {seen} chosen with the held-out values among the data."
+    if (counts > 1).any():
+        text += " Rows with the same inputs are held out together, and their mean is predicted."
+    return text
+
+
+def chosen_rows(n: int, most: int) -> np.ndarray:
+    return np.sort(np.random.default_rng(SEED).permutation(n)[:most])
+
+
+def affordable(posterior: Posterior) -> int:
+    """How many points a path can be followed at in a second or two."""
+    return int(np.clip(WORK / (posterior.problem.n * max(1, posterior.rank)), FEWEST, MOST))
+
+
+def _leading(posterior: Posterior, rank: int) -> Posterior:
+    """The first actions only; means at prefixes need neither weights nor residual."""
+    return Posterior(posterior.problem, replace(posterior.state, rank=min(rank, posterior.rank)), posterior.policy)
+
+
+def _columns(mean: np.ndarray, lead: int) -> np.ndarray:
+    """Means (..., m) or (..., m, t) as (..., m, t)."""
+    return mean if mean.ndim == lead + 2 else mean[..., None]
+
+
+def rounded(value: Any) -> Any:
+    """Plain JSON values: numbers with five digits, null where they are not finite; text as it is."""
+    if isinstance(value, dict):
+        return {str(key): rounded(part) for key, part in value.items()}
+    if isinstance(value, np.ndarray):
+        return rounded(value.tolist())
+    if isinstance(value, list | tuple):
+        return [rounded(part) for part in value]
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.5g}") if np.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value

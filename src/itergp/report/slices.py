@@ -1,0 +1,134 @@
+"""Mean and bands along the most relevant inputs, the others at their median; after each part of the computation."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from itergp.posterior.combined import Posterior
+from itergp.posterior.uncertainty import variance_by
+from itergp.prior.kernels import Kernel, parameters
+
+FEATURES, SPREAD_OVER = 4, 8  # slices of one target, and of all of them
+POINTS, POINTS_IN_1D = 80, 120
+NEAR = 300
+NAMED = 6  # features whose median is told
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A line through the inputs along feature j, in scaled units; and the training rows beside it."""
+
+    j: int
+    X: np.ndarray
+    rows: np.ndarray
+
+
+def lines(posterior: Posterior, order: np.ndarray, targets: int) -> list[Line]:
+    """Along the most relevant features that vary."""
+    X = posterior.problem.X
+    varying = [int(j) for j in order if np.ptp(X[:, j]) > 0]
+    number = max(1, min(FEATURES, SPREAD_OVER // targets))
+    return [_line(posterior, j) for j in varying[:number]]
+
+
+def _line(posterior: Posterior, j: int) -> Line:
+    X = posterior.problem.X
+    one = X.shape[1] == 1
+    low, high = (X[:, j].min(), X[:, j].max()) if one else np.quantile(X[:, j], [0.005, 0.995])
+    if not high > low:
+        low, high = X[:, j].min(), X[:, j].max()
+    margin = 0.08 * (high - low)
+    grid = np.tile(np.median(X, axis=0), (POINTS_IN_1D if one else POINTS, 1))
+    grid[:, j] = np.linspace(low - margin, high + margin, len(grid))
+    return Line(j, grid, _rows_beside(posterior, grid[0], j))
+
+
+def _rows_beside(posterior: Posterior, centre: np.ndarray, j: int) -> np.ndarray:
+    """Some of the rows where there is one feature; else those nearest to the line, in the kernel's metric if it has one."""
+    X = posterior.problem.X
+    if X.shape[1] == 1:
+        return np.sort(np.random.default_rng(0).permutation(len(X))[:NEAR])
+    there = np.tile(centre, (len(X), 1))
+    there[:, j] = X[:, j]  # the point of the line with the row's own x_j
+    kernel = posterior.problem.prior.kernel
+    F, F_line = kernel.embedding(X), kernel.embedding(there)
+    apart = X - there if F is None or F_line is None else F - F_line
+    return np.sort(np.argsort((apart**2).sum(axis=1), kind="stable")[: NEAR // 3])
+
+
+def variances_along(
+    posterior: Posterior, found: list[Line], ranks: np.ndarray, neighbours: int, L: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Means (K, m, t), variances (K, m) and mathematical variances (m,) of the latent function, all lines in a row."""
+    X = np.concatenate([line.X for line in found])
+    path = posterior.path(X, ranks)
+    means = path.mean if path.mean.ndim == 3 else path.mean[..., None]
+    variances = path.var
+    if neighbours:
+        mean, variance = posterior.local(neighbours).marginals(X)
+        means = np.concatenate([means, (mean if mean.ndim == 2 else mean[:, None])[None]])
+        variances = np.concatenate([variances, variance[None]])
+    if posterior.rank == posterior.problem.n:
+        return means, variances, variances[-1]
+    return means, variances, None if L is None else np.minimum(variance_by(L, posterior, X), variances[-1])
+
+
+def relevance(kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """How much each feature matters, the largest 1: 1 / lengthscale where the kernel has one for each; and these lengthscales.
+
+    Else how far the correlation falls when a feature moves by one standard deviation from the median.
+    """
+    scales = [value for path, value in parameters(kernel).items() if path.endswith("lengthscale")]
+    d = X.shape[1]
+    if len(scales) == 1 and np.size(scales[0]) == d:
+        lengthscales = np.atleast_1d(np.asarray(scales[0], dtype=np.float64))
+        return (1.0 / lengthscales) * lengthscales.min(), lengthscales
+    centre = np.median(X, axis=0)[None, :]
+    moved = np.repeat(centre, d, axis=0) + np.diag(X.std(axis=0))
+    k = np.asarray(kernel(centre, moved))[0]
+    size = np.sqrt(float(kernel.diagonal(centre)[0]) * np.asarray(kernel.diagonal(moved)))
+    fall = 1.0 - np.divide(k, size, out=np.ones(d), where=size > 0)
+    return fall / fall.max() if fall.max() > 0 else np.ones(d), None
+
+
+def held_at(names: list[str], values: np.ndarray, j: int) -> str:
+    """The medians at which the other features are held."""
+    others = [k for k in range(len(names)) if k != j]
+    if not others:
+        return ""
+    told = ", ".join(f"{names[k]} = {values[k]:.4g}" for k in others[:NAMED])
+    left = len(others) - NAMED
+    return f"The others at their median: {told}" + (f" and {left} more." if left > 0 else ".")
+
+
+def as_values(
+    found: list[Line], along: tuple[np.ndarray, np.ndarray, np.ndarray | None], model: Any, posterior: Posterior,
+    names: list[str], target: int,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The lines in the units of the data, for one target."""
+    means, variances, mathematical = along
+    scaling = model.scaling_
+    centre, unit = float(np.atleast_1d(scaling.y_mean)[target]), float(np.atleast_1d(scaling.y_scale)[target])
+    y = np.asarray(posterior.problem.y).reshape(posterior.problem.n, -1)[:, target]
+    values, start = [], 0
+    for line in found:
+        some, start = slice(start, start + len(line.X)), start + len(line.X)
+        back = scaling.x_mean + scaling.x_scale * line.X
+        values.append(
+            {
+                "feature": names[line.j],
+                "x": back[:, line.j],
+                "mean": centre + unit * means[:, some, target],
+                "combined": unit**2 * variances[:, some],
+                "mathematical": None if mathematical is None else unit**2 * mathematical[some],
+                "noise": unit**2 * model.noise_,
+                "held_at": held_at(names, back[0], line.j),
+                "near": {
+                    "x": scaling.x_mean[line.j] + scaling.x_scale[line.j] * posterior.problem.X[line.rows, line.j],
+                    "y": centre + unit * y[line.rows],
+                },
+                "sd_units": False,
+            }
+        )
+    return values

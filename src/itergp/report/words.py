@@ -1,0 +1,81 @@
+"""The verdict and the warnings: sentences made of the numbers of a report, and of nothing else."""
+
+import math
+from typing import Any
+
+from itergp.report.share import duration, percent
+
+SURPRISING = 3.0  # standard errors by which a coverage must differ to be called wrong
+
+
+def title(targets: list[str], features: int) -> str:
+    what = ", ".join(targets) if len(targets) <= 3 else f"{len(targets)} targets"
+    return f"{what} by {features} {'feature' if features == 1 else 'features'}"
+
+
+def verdict(values: dict[str, Any]) -> list[str]:
+    """What matters most comes first."""
+    return [_share(values), *(_quality(values, target) for target in values["targets"]), _fit(values), values["fitted"]["ended"]]
+
+
+def _share(values: dict[str, Any]) -> str:
+    share, where = values["share"], _where(values)
+    if values["fitted"]["status"] == "EXACT":
+        return f"None of the variance is computational: this is the exact Gaussian process. {values['more']['sentence']}"
+    known = share["method"] == "exact"
+    amount = percent(share["value"]) if known else f"At least {percent(share['value'])} ± {percent(share['error'])}"
+    return f"{amount} of the variance at {where} is computational. {values['more']['sentence']}"
+
+
+def _quality(values: dict[str, Any], target: dict[str, Any]) -> str:
+    m, sd = target["metrics"], target["unit_sd"]
+    relative = f" ({percent(m['rmse'][-1] / sd)} of the standard deviation of {target['name']})" if sd > 0 else ""
+    name = f"{target['name']}: " if len(values["targets"]) > 1 else ""
+    return (
+        f"{name}RMSE {m['rmse'][-1]:.4g}{relative}, NLL {m['nll'][-1]:.4g}; the 95 % intervals hold "
+        f"{percent(m['coverage'][-1])} of {_where(values)}.{_calibrated(m['coverage'][-1], values['points']['count'])}"
+    )
+
+
+def _calibrated(coverage: float, count: int) -> str:
+    error = math.sqrt(0.95 * 0.05 / count)
+    if coverage < 0.95 - SURPRISING * error:
+        return " They are too narrow."
+    return " They are wider than needed." if coverage > 0.95 + SURPRISING * error else ""
+
+
+def _fit(values: dict[str, Any]) -> str:
+    f = values["fitted"]
+    merged = "" if f["rows"] == f["distinct_rows"] else f" ({f['distinct_rows']:,} with different inputs)"
+    total = f["seconds"]["total"]
+    time = "" if total is None else f" and took {duration(total)}"
+    memory = "" if f["memory_bytes"] is None else f", with at most {f['memory_bytes'] / 1e9:.2g} GB of memory"
+    passes = f"{f['passes']:,} {'pass' if f['passes'] == 1 else 'passes'} over the kernel matrix"
+    return (
+        f"The fit of {f['rows']:,} rows{merged} and {f['features']:,} {'feature' if f['features'] == 1 else 'features'} used "
+        f"{f['actions']:,} {'action' if f['actions'] == 1 else 'actions'} in {passes}{time}{memory}."
+    )
+
+
+def _where(values: dict[str, Any]) -> str:
+    points = values["points"]
+    return f"{points['count']:,} {'test points' if points['source'] == 'test data' else 'held-out rows'}"
+
+
+def warnings(values: dict[str, Any], shown: int) -> list[str]:
+    found = [
+        f"{row['name']} ({row['words']}) is {row['value']:.4g}: learning ran into the bound."
+        for row in values["hyperparameters"]
+        if row["at_bound"]
+    ]
+    for target in values["targets"]:
+        text = _calibrated(target["metrics"]["coverage"][-1], values["points"]["count"])
+        if text == " They are too narrow.":
+            held = percent(target["metrics"]["coverage"][-1])
+            found.append(f"The 95 % intervals for {target['name']} hold {held} of the observations: they are too narrow.")
+    if values["fitted"]["status"] in ("INTERRUPTED", "PRECISION_LIMIT", "ACTIONS_EXHAUSTED"):
+        found.append(values["fitted"]["ended"])
+    targets = len(values["fitted"]["targets"])
+    if targets > shown:
+        found.append(f"The first {shown} of {targets} targets are shown.")
+    return found
