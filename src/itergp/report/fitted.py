@@ -77,20 +77,20 @@ def hyperparameters(model: Any, posterior: Posterior, names: list[str]) -> list[
         for i, one in enumerate(values):
             place = start + i
             name = path if values.size == 1 else f"{path}[{i}]"
-            bounds = (low[place], high[place]) if learned else (None, None)
+            bounds = (low[place], high[place]) if learned else None
             feature = names[i] if values.size == len(names) and values.size > 1 else None
-            rows.append(_row(name, float(one), *bounds, name in hit, _words(path, feature)))
+            rows.append(_row(name, float(one), bounds, name in hit, _words(path, feature)))
         start += values.size
-    noise = (low[-1], high[-1]) if learned_noise else (None, None)
-    rows.append(_row("noise", float(model.noise_), *noise, "noise" in hit, "the variance of the noise"))
+    noise = (low[-1], high[-1]) if learned_noise else None
+    rows.append(_row("noise", float(model.noise_), noise, "noise" in hit, "the variance of the noise"))
     return rows
 
 
-def _row(name: str, value: float, low: Any, high: Any, at_bound: bool, words: str) -> dict[str, Any]:
-    given = "; given, not learned" if low is None else ""
-    end = ""
+def _row(name: str, value: float, bounds: tuple[float, float] | None, at_bound: bool, words: str) -> dict[str, Any]:
+    low, high = (None, None) if bounds is None else bounds
+    given, end = "; given, not learned" if bounds is None else "", ""
     if at_bound:
-        end = "; at the lower end of its range" if value <= low * 1.01 else "; at the upper end of its range"
+        end = "; at the lower end of its range" if low is not None and value <= low * 1.01 else "; at the upper end of its range"
     return {"name": name, "value": value, "low": low, "high": high, "at_bound": at_bound, "words": words + given + end}
 
 

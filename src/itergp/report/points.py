@@ -88,7 +88,7 @@ class TestData(Points):
         return np.full(self.rows.size, self.one_noise)
 
     def path(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = self.posterior.path(self.X, ranks)
+        found = self.posterior.path(self.X, ranks.tolist())
         return _columns(found.mean, 1), found.var
 
     def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:

@@ -62,7 +62,7 @@ def variances_along(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Means (K, m, t), variances (K, m) and mathematical variances (m,) of the latent function, all lines in a row."""
     X = np.concatenate([line.X for line in found])
-    path = posterior.path(X, ranks)
+    path = posterior.path(X, ranks.tolist())
     means = path.mean if path.mean.ndim == 3 else path.mean[..., None]
     variances = path.var
     if neighbours:

@@ -1,0 +1,159 @@
+"""Held-out predictions without a refit are those of a posterior that never had the rows of the fold."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from helpers import KERNELS, POLICIES, dense, make_data, row_noise
+from itergp import Compute, LinearMean, Matern32, MaxActions, Posterior, Prior, UnitVector, condition
+from itergp.duplicates import merge_rows
+from itergp.posterior.holdout import WithoutFold, exact_variance_without, exact_without, prefix, products, with_targets
+from itergp.posterior.uncertainty import dense_factor
+
+N, RANK = 36, 12
+F = np.array([3, 10, 11, 29])
+OUTSIDE = np.setdiff1d(np.arange(N), F)
+MEAN = LinearMean([0.3, -0.2], 0.1)
+
+
+def without(prior, X, y, noise, S, F):
+    """The batch formula (Prop. S3) on the rows outside F, for the actions S without their rows F: mean, variance at F."""
+    rest = np.setdiff1d(np.arange(len(X)), F)
+    noise = np.broadcast_to(noise, len(X))
+    K = np.asarray(prior.kernel(X, X))
+    S = S[rest]
+    C = S @ np.linalg.pinv(S.T @ (K[np.ix_(rest, rest)] + np.diag(noise[rest])) @ S, rcond=1e-11, hermitian=True) @ S.T
+    k = K[np.ix_(rest, F)]
+    b = y[rest] - prior.mean(X)[rest] if y.ndim == 1 else y[rest] - prior.mean(X)[rest, None]
+    mean = prior.mean(X)[F] if y.ndim == 1 else prior.mean(X)[F, None]
+    return mean + k.T @ (C @ b), np.diag(K)[F] - np.einsum("nf,nm,mf->f", k, C, k)
+
+
+@pytest.mark.parametrize("kernel", ["matern32", "sum", "linear-plus-constant"])
+@pytest.mark.parametrize("policy", list(POLICIES))
+@pytest.mark.parametrize("noise", [0.05, row_noise(N)], ids=["one noise", "noise per row"])
+def test_the_path_is_that_of_the_actions_with_the_rows_of_the_fold_set_to_zero(kernel, policy, noise):
+    data, prior = make_data(N), Prior(KERNELS[kernel], MEAN)
+    posterior = condition(prior, data.X, data.y, noise, POLICIES[policy](), MaxActions(RANK))
+    found = WithoutFold.of(posterior, F).path(np.array([0, 1, 5, posterior.rank]))
+    for i, rank in enumerate((0, 1, 5, posterior.rank)):
+        mean, variance = without(prior, data.X, data.y, noise, dense(posterior.actions)[:, :rank], F)
+        np.testing.assert_allclose(found.mean[i], mean, rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(found.var[i], variance, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("policy", ["unit-sequential", "cg", "pseudo-input", "schedule"])
+@pytest.mark.parametrize("targets", [None, 2])
+def test_local_actions_are_unit_vectors_of_the_nearest_rows_outside_the_fold(policy, targets):
+    data, prior, noise = make_data(N, targets=targets), Prior(KERNELS["matern52"], MEAN), row_noise(N)
+    posterior = condition(prior, data.X, data.y, noise, POLICIES[policy](), MaxActions(RANK)) if targets is None else condition(
+        Prior(KERNELS["matern52"]), data.X, data.y, noise, POLICIES[policy](), MaxActions(RANK)
+    )  # fmt: skip
+    prior = posterior.problem.prior
+    mean, variance = WithoutFold.of(posterior, F).local(5)
+    metric = np.array([0.5, 0.9])
+    for i, row in enumerate(F):
+        distance = (((data.X[OUTSIDE] - data.X[row]) / metric) ** 2).sum(axis=1)
+        J = OUTSIDE[np.argsort(distance)[:5]]
+        S = np.column_stack([dense(posterior.actions), np.eye(N)[:, J]])
+        expected, spread = without(prior, data.X, data.y, noise, S, F)
+        np.testing.assert_allclose(mean[i], expected[i], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(variance[i], spread[i], rtol=1e-6, atol=1e-6)
+
+
+def test_merged_duplicates_are_held_out_together():
+    data, prior, noise = make_data(N), Prior(Matern32(0.6), MEAN), 0.05
+    X, y = np.concatenate([data.X, data.X[:20], data.X[:6]]), np.concatenate([data.y, data.y[:20] + 0.1, data.y[:6] - 0.2])
+    merged = merge_rows(X, y)
+    posterior = condition(prior, merged.X, merged.y, merged.noise(noise), POLICIES["pseudo-input"](), MaxActions(RANK))
+    found = WithoutFold.of(posterior, F).path(np.array([RANK]))
+    # the same actions on all rows: each copy has its share of the action on the row that stands for it
+    S = dense(posterior.actions)[merged.group] / merged.counts[merged.group][:, None]
+    copies = np.flatnonzero(np.isin(merged.group, F))
+    mean, variance = without(prior, X, y, noise, S, copies)
+    first = [np.flatnonzero(merged.group[copies] == row)[0] for row in F]
+    np.testing.assert_allclose(found.mean[0], mean[first], rtol=1e-7)
+    np.testing.assert_allclose(found.var[0], variance[first], rtol=1e-7)
+
+
+@pytest.mark.parametrize("policy", ["unit-random", "cg", "pseudo-input", "random"])
+def test_nearly_as_many_actions_as_rows_leave_some_of_them_dependent(policy):
+    data, prior = make_data(N), Prior(KERNELS["matern12"], MEAN)
+    posterior = condition(prior, data.X, data.y, 0.05, POLICIES[policy](), MaxActions(N - 2))
+    fold = WithoutFold.of(posterior, F)
+    mean, variance = without(prior, data.X, data.y, 0.05, dense(posterior.actions), F)
+    found = fold.path(np.array([posterior.rank]))
+    np.testing.assert_allclose(found.mean[0], mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.var[0], variance, rtol=1e-5, atol=1e-6)
+    assert posterior.rank > N - F.size  # so at least two of them are
+
+
+@pytest.mark.parametrize("noise", [0.05, row_noise(N)], ids=["one noise", "noise per row"])
+def test_the_exact_gaussian_process_without_the_fold(noise):
+    data, prior = make_data(N), Prior(KERNELS["matern32"], MEAN)
+    expected, spread = without(prior, data.X, data.y, noise, np.eye(N), F)
+    exact = condition(prior, data.X, data.y, noise)
+    mean, variance = exact_without(exact, F)
+    np.testing.assert_allclose(mean, expected, rtol=1e-9)
+    np.testing.assert_allclose(variance, spread, rtol=1e-9)
+    partial = condition(prior, data.X, data.y, noise, POLICIES["cg"](), MaxActions(4))
+    np.testing.assert_allclose(exact_variance_without(partial, dense_factor(partial), F), spread, rtol=1e-9)
+
+
+def test_every_row_but_one_can_be_held_out():
+    data, prior = make_data(N), Prior(KERNELS["matern32"], MEAN)
+    posterior = condition(prior, data.X, data.y, 0.05, POLICIES["pseudo-input"](), MaxActions(RANK))
+    fold = WithoutFold.of(posterior, np.arange(1, N))
+    mean, variance = without(prior, data.X, data.y, 0.05, np.eye(N), np.arange(1, N))  # one row, one action
+    np.testing.assert_allclose(fold.path(np.array([RANK])).mean[0], mean, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(fold.local(60)[1], variance, rtol=1e-6)
+
+
+def test_without_actions_it_is_the_prior():
+    data, prior = make_data(N), Prior(KERNELS["matern32"], MEAN)
+    posterior = condition(prior, data.X, data.y, 0.05, stop=MaxActions(0))
+    found = WithoutFold.of(posterior, F).path(np.array([0]))
+    np.testing.assert_array_equal(found.mean[0], prior.mean(data.X[F]))
+    np.testing.assert_array_equal(found.var[0], prior.var(data.X[F]))
+
+
+def test_single_precision_products_change_held_out_predictions_by_no_more_than_the_others():
+    data, prior = make_data(400), Prior(KERNELS["matern32"], MEAN)
+    rows = np.arange(0, 400, 9)
+    both = []
+    for dtype in ("float32", "float64"):
+        posterior = condition(prior, data.X, data.y, 0.05, POLICIES["pseudo-input"](), MaxActions(40), Compute(dtype))
+        both.append(WithoutFold.of(posterior, rows).path(np.array([40])))
+    np.testing.assert_allclose(both[0].mean, both[1].mean, atol=2e-3)
+    np.testing.assert_allclose(both[0].var, both[1].var, atol=2e-3)
+
+
+@pytest.mark.parametrize("policy", ["cg", "pseudo-input", "unit-random"])
+def test_a_prefix_is_the_posterior_with_so_many_actions(policy):
+    data, prior = make_data(N), Prior(KERNELS["matern32"], MEAN)
+    whole = condition(prior, data.X, data.y, row_noise(N), POLICIES[policy](), MaxActions(RANK))
+    short = condition(prior, data.X, data.y, row_noise(N), POLICIES[policy](), MaxActions(5))
+    cut = prefix(whole, 5)
+    for found, expected in ((cut, short), (cut.local(4), short.local(4))):
+        np.testing.assert_allclose(found.mean(data.X_new), expected.mean(data.X_new), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.var(data.X_new), expected.var(data.X_new), rtol=1e-9)
+
+
+class Missing:
+    """What a file did not keep."""
+
+
+@pytest.mark.parametrize("kept_products", [True, False])
+def test_targets_follow_from_what_is_kept_for_predictions(kept_products):
+    data, prior = make_data(N, targets=2), Prior(KERNELS["matern32"])
+    posterior = condition(prior, data.X, data.y, row_noise(N), UnitVector(block_size=5), MaxActions(N))
+    problem = posterior.problem.with_targets(Missing())
+    problem._set(y=data.y[:0])  # only its dimensions are known
+    basis = posterior.state.basis if kept_products else replace(posterior.state.basis, KQ=Missing())
+    lost = Posterior(problem, replace(posterior.state, problem=problem, basis=basis))
+    found = with_targets(lost)
+    np.testing.assert_allclose(found.problem.b, data.y, atol=1e-12)
+    np.testing.assert_allclose(found.problem.y, data.y, atol=1e-12)
+    np.testing.assert_allclose(products(found, F), products(posterior, F), atol=1e-12)
+    assert with_targets(posterior) is posterior
