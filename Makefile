@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint campaign soak bench sanitize clean
+.PHONY: demo test lint docs campaign soak bench sanitize clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,15 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/pip install --quiet --editable ".[docs]"
+	touch $@
+
+# These pages, with the examples executed: build/docs/index.html. A warning is an error.
+docs: $(VENV)/.docs
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
 
 # 10,000 random problems times all policies, in both precisions: about an hour and a half on two idle cores.
 campaign: $(VENV)/.installed

@@ -1,0 +1,129 @@
+"""The documentation: `make docs` builds it into build/docs. Nothing in it is loaded from anywhere else."""
+
+import re
+import shutil
+import warnings
+from pathlib import Path
+
+import latex2mathml.converter
+import matplotlib
+from docutils.nodes import SkipNode
+from numpy.typing import ArrayLike
+from sphinx.util.typing import stringify_annotation
+
+import itergp
+
+matplotlib.use("Agg")
+HERE = Path(__file__).parent
+
+project = "itergp"
+author = "The itergp developers"
+copyright = "The itergp developers, MIT licence"
+version = release = itergp.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
+exclude_patterns = ["results/*/*.md", "stepping/**"]  # tables are shown by the pages that speak about them
+suppress_warnings = ["config.cache"]  # the configuration holds functions
+templates_path = ["_templates"]
+default_role = "literal"
+html_math_renderer = "mathml"
+
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+napoleon_use_rtype = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "reset_modules": ("matplotlib",),
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "write_computation_times": False,
+    "abort_on_example_error": True,
+}
+
+html_theme = "furo"
+html_title = "itergp"
+html_static_path = ["_static"]
+html_css_files = ["calm.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#5b3f8f", "color-brand-content": "#1c5f94"},
+    "dark_css_variables": {"color-brand-primary": "#b79be0", "color-brand-content": "#7db9e8"},
+}
+
+# Formulas: LaTeX becomes MathML while building, which browsers draw by themselves: no script, no download.
+
+
+def visit_math(translator, node):
+    translator.body.append(latex2mathml.converter.convert(node.astext(), display="inline"))
+    raise SkipNode
+
+
+def visit_math_block(translator, node):
+    formula = latex2mathml.converter.convert(node.astext(), display="block")
+    translator.body.append(f'<div class="formula">{formula}</div>\n')
+    raise SkipNode
+
+
+# Docstrings are sentences with formulas in them as one writes them: |v|, mu_*, kernel_. What is neither in backticks nor
+# emphasis is no markup.
+
+LITERAL = re.compile(r"(``.+?``|`[^`]+`)")
+MARKUP = re.compile(r"[|*]|(?<=\w)_(?!\w)")
+EMPHASIS = re.compile(r"(\*\*[^*\s][^*]*[^*\s]\*\*|(?<![\w*])\*[^*\s](?:[^*]*[^*\s])?\*(?![\w*]))")
+
+
+def escape_formulas(app, what, name, thing, options, lines):
+    for i, line in enumerate(lines):
+        if not line.startswith((".. ", ":", "    ")):
+            lines[i] = "".join(part if LITERAL.fullmatch(part) else escaped(part) for part in LITERAL.split(line))
+
+
+def escaped(text):
+    """Stars and bars that are no emphasis, and underscores at the end of a name, which would be references."""
+    return "".join(part if EMPHASIS.fullmatch(part) else MARKUP.sub(r"\\\g<0>", part) for part in EMPHASIS.split(text))
+
+
+def leave_out_what_is_missing(app, docname, source):
+    """Entries of the contents whose page is not written yet."""
+    if docname == "index":
+        source[0] = "".join(line for line in source[0].splitlines(keepends=True) if not names_missing_page(line))
+
+
+def names_missing_page(line):
+    entry = re.fullmatch(r"[^`|]+<([\w/-]+)>\s*", line)
+    return entry is not None and not (HERE / f"{entry[1]}.md").exists()
+
+
+ARRAY_LIKE = {stringify_annotation(ArrayLike, mode) for mode in ("smart", "fully-qualified-except-typing", "fully-qualified")}
+
+
+def shorten_types(app, what, name, thing, options, signature, returned):
+    """ArrayLike by its name, and not as the twelve types that it stands for."""
+    for text in ARRAY_LIKE:
+        signature = signature and signature.replace(text, "ArrayLike")
+    return signature, returned
+
+
+def copy_the_stepping_page(app, error):
+    """It is one page of its own, with its scripts: copied as it is."""
+    if error is None and (HERE / "stepping").is_dir():
+        shutil.copytree(HERE / "stepping", Path(app.outdir) / "stepping", dirs_exist_ok=True)
+
+
+def setup(app):
+    warnings.filterwarnings("ignore", message="Matplotlib is currently using agg")  # examples end without plt.show()
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
+    app.connect("source-read", leave_out_what_is_missing)
+    app.connect("autodoc-process-docstring", escape_formulas, priority=400)  # before napoleon reads the sections
+    app.connect("autodoc-process-signature", shorten_types)
+    app.connect("build-finished", copy_the_stepping_page)
