@@ -3,7 +3,8 @@
 `open_page(path)` opens a file in Debian's Chromium, driven by Playwright, and returns a `Visit`: `visit.page` is
 Playwright's page, `visit.troubles` every uncaught error, console error or warning and violation of the content security
 policy, and `visit.requests` every address that was asked for apart from the file itself. A visit that has troubles or
-requests fails its test when it is closed, unless the test has emptied the lists.
+requests fails its test when it is closed, unless the test has emptied the lists. (Playwright's `wait_for_function` evaluates
+text, which a content security policy forbids: wait for a locator.)
 """
 
 import os

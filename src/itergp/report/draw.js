@@ -92,7 +92,7 @@ const short = (text, length) => (text.length > length ? text.slice(0, length - 1
 
 /** Axes in a host element: returns the SVG, a clipped group to draw in, and both scales. */
 function axes(host, { x, y, xLabel, yLabel, height, name, ratio = 0.62, xTick = tickText, yTick = tickText, xTicks, yTicks }) {
-  const width = Math.max(260, Math.round(host.clientWidth || 480));
+  const width = Math.max(260, Math.round((host.clientWidth || 480) * axes.zoom));
   const tall = Math.round(height ?? clamp(width * ratio, 240, 420));
   const yt = yTicks ?? ticks(y, clamp(tall / 48, 3, 7)), xt = xTicks ?? ticks(x, clamp(width / 90, 3, 9));
   const texts = yt.values.map(v => yTick(v, yt.step));
@@ -122,6 +122,7 @@ function axes(host, { x, y, xLabel, yLabel, height, name, ratio = 0.62, xTick = 
   return { svg, plot, x: sx, y: sy, box };
 }
 axes.count = 0;
+axes.zoom = 1; // below one, letters are larger: for paper
 
 /** The title of an axis: cut to the room it has, whole in its tooltip. */
 function title(label, attributes, room) {

@@ -18,14 +18,14 @@ function drawSlices(host, target) {
   return k => updates.forEach(update => update(k));
 }
 
-/** What of a slice must be visible: the data and the final band, and of earlier, wider bands as much again on each side. */
+/** What of a slice must be visible: the data and the final band, and of earlier, wider bands some more on each side. */
 function sliceExtent(slice) {
   const last = list(slice.mean).length - 1, noise = isNumber(slice.noise) ? slice.noise : 0;
   const spread = (k, sign) => list(slice.mean[k]).map((m, i) => edge(m, (atPosition(slice.combined, k) ?? [])[i] + noise, sign));
   const core = extent(spread(last, 1), spread(last, -1), slice.near?.y);
   const all = extent(core, slice.mean.map((_, k) => [spread(k, 1), spread(k, -1)]));
   if (!core) return all;
-  const room = 0.6 * (core[1] - core[0]);
+  const room = 0.3 * (core[1] - core[0]);
   return [Math.max(all[0], core[0] - room), Math.min(all[1], core[1] + room)];
 }
 
@@ -48,7 +48,11 @@ function drawSlice(host, slice, target, y, alone) {
   }
   const split = list(slice.mathematical).some(isNumber);
   if (!split) host.append(html("p", "help", "The mathematical part was not computed here: the whole band is shown as combined."));
-  if (slice.held_at) host.append(html("p", "help held", `Held: ${slice.held_at}`));
+  if (slice.held_at) {
+    const held = html("p", "help held", slice.held_at);
+    held.title = slice.held_at;
+    host.append(held);
+  }
   const readout = html("p", "readout", "\u00a0");
   host.append(readout);
   let now = null;
@@ -119,12 +123,12 @@ function drawDecomposition(host, target) {
   at.plot.append(make("path", { class: "mathematical solid", d: lower }), make("path", { class: "computational", d: upper }));
   if (fits) {
     at.plot.append(make("path", { class: "noise", d: `M${at.box.left} ${at.y(noise).toFixed(1)}H${at.box.right}` }));
-    at.svg.append(make("text", { class: "note", x: at.box.left + 8, y: (at.y(noise) - 6).toFixed(1) }, `noise of an observation, ${show(noise)}`));
+    at.svg.append(make("text", { class: "note", x: at.box.left + 8, y: (at.y(noise) - 6).toFixed(1) }, `noise of an observation, ${tidy(noise)}`));
   }
   const legend = html("ul", "legend");
   legend.append(swatch("computational", "computational"), swatch("mathematical solid", "mathematical"));
   host.prepend(legend);
-  if (noise !== null && !fits) host.append(html("p", "help", `The noise of an observation, ${show(noise)}, lies above this picture.`));
+  if (noise !== null && !fits) host.append(html("p", "help", `The noise of an observation, ${tidy(noise)}, lies above this picture.`));
   host.append(html("p", "help", `In units of ${short(target.name, 40)}, squared. ${parts.about ?? ""}`));
   return () => {};
 }
@@ -205,7 +209,7 @@ function shadeLegend(shades, most) {
   for (let s = 1; s <= shades; s++) {
     svg.append(make("rect", { class: "density", x: 14 * (s - 1), width: 13, height: 12, "fill-opacity": (0.12 + 0.88 * s / shades).toFixed(2) }));
   }
-  legend.append(svg, ` ${show(most).replace(/\.0+$/, "")} points in a cell`);
+  legend.append(svg, ` ${tidy(most)} points in a cell`);
   return legend;
 }
 
@@ -234,12 +238,10 @@ function drawLearning(host, target, numbers) {
 function drawConvergence(host, target, numbers) {
   const trace = list(numbers.convergence).filter(step => isNumber(step?.actions) && isNumber(step?.residual) && step.residual > 0);
   if (!trace.length) return nothing(host, "No residuals were kept.");
+  if (trace.length === 1) return nothing(host, `There is one residual: ${tidy(trace[0].residual)} after ${trace[0].actions} actions.`);
   const log = trace.map(step => Math.log10(step.residual)), span = airy(extent(log), 0.05);
-  const stops = Math.floor(span[1]) - Math.ceil(span[0]) >= 1
-    ? { step: 1, values: ticks(span, 5).values.filter(Number.isInteger) } : ticks(span, 4);
-  const power = v => show(10 ** v).replace(/\.?0+$/, "").replace(/\.?0+e/, "e");
   const at = axes(host, {
-    x: airy(extent(0, trace.map(step => step.actions)), 0.01), y: span, xLabel: "actions", yLabel: "relative residual", yTicks: stops, yTick: power,
+    x: airy(extent(0, trace.map(step => step.actions)), 0.01), y: span, xLabel: "actions", yLabel: "relative residual", yTicks: powers(span), yTick: v => tidy(10 ** v),
     name: "Relative residual over actions, on a logarithmic scale",
   });
   at.plot.append(make("path", { class: "curve", d: line(trace.map(step => step.actions), log, at) }));
@@ -250,6 +252,23 @@ function drawConvergence(host, target, numbers) {
     const actions = list(numbers.path?.actions)[k];
     here.setAttribute("d", isNumber(actions) ? `M${at.x(actions).toFixed(1)} ${at.box.top}V${at.box.bottom}` : "");
   };
+}
+
+/** Ticks of a logarithmic axis: powers of ten, or 1, 2 and 5 times them where there are few. */
+function powers([low, high]) {
+  const all = factors => {
+    const found = [];
+    for (let e = Math.floor(low); e <= Math.ceil(high); e++) factors.forEach(f => found.push(e + Math.log10(f)));
+    return found.filter(v => v >= low && v <= high);
+  };
+  const tens = all([1]), some = tens.length >= 3 ? tens : all([1, 2, 5]), thin = Math.ceil(some.length / 7);
+  return some.length >= 2 ? { step: 1, values: some.filter((_, i) => i % thin === 0) } : ticks([low, high], 4);
+}
+
+/** A number without the zeros at its end. */
+function tidy(value) {
+  if (value < 1e-3 || value >= 1e6) return minus(value.toExponential(2).replace("e+", "e").replace(/\.?0+e/, "e"));
+  return String(Number(value.toPrecision(3)));
 }
 
 /** A small line of a tile over all positions, with a dot where the slider stands and, at its end, one standard error. */

@@ -66,6 +66,8 @@
   play.addEventListener("click", () => (timer === null ? start() : pause()));
   choice.addEventListener("change", drawAll);
   window.addEventListener("resize", () => { if (document.documentElement.clientWidth !== width) drawAll(); });
+  window.addEventListener("beforeprint", () => { axes.zoom = 0.7; drawAll(); });
+  window.addEventListener("afterprint", () => { axes.zoom = 1; drawAll(); });
 
   find("choose").hidden = numbers.targets.length < 2;
   find("controls").hidden = last === 0 && numbers.targets.length < 2;

@@ -47,6 +47,7 @@ def render(numbers: Json) -> str:
         spoken=parts.text(spoken(numbers, last)),
         targets=parts.metrics_table(numbers),
         options=_options(numbers),
+        dots="data nearest to the line" if _features(numbers) > 1 else "data",
         worst=parts.worst_tables(numbers),
         hyperparameters=parts.section("Hyper-parameters", parts.hyperparameters(numbers), "hyper", HYPER),
         relevance=parts.section("Relevance of the features", parts.relevance(numbers), "relevance", RELEVANCE),
@@ -72,8 +73,12 @@ def _data(value: Any) -> str:
 def _summary(numbers: Json) -> str:
     fitted = numbers.get("fitted") or {}
     facts = [f"{parts.count(fitted.get(key))} {key}" for key in ("rows", "features")]
-    facts += [f"{key} {parts.name(fitted[key])}" for key in ("policy", "budget") if fitted.get(key)]
+    facts += [f"{key} {parts.name(fitted[key])}" for key in ("kernel", "budget") if fitted.get(key)]
     return " · ".join(facts)
+
+
+def _features(numbers: Json) -> float:
+    return finite((numbers.get("fitted") or {}).get("features")) or 0.0
 
 
 def _options(numbers: Json) -> str:

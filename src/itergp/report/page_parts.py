@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 from typing import Any
 
 from itergp.report.page_text import Json, count, duration, finite, memory, number, part, percent, positions, tiles
@@ -18,6 +19,11 @@ def text(value: Any) -> str:
     return html.escape(str(value).encode("utf-8", "replace").decode("utf-8"), quote=True)
 
 
+def prose(sentence: Any) -> str:
+    """A sentence in which a number stays on the line of its unit."""
+    return re.sub(r"(?<=\d) (?=(?:%|±|(?:s|ms|min|h|MB|GB)\b))", "\N{NO-BREAK SPACE}", text(sentence))
+
+
 def name(value: Any) -> str:
     """A name from the data: kept apart from the direction of the text around it, and cut in height where it is endless."""
     return f'<bdi class="name">{text(value)}</bdi>'
@@ -25,7 +31,7 @@ def name(value: Any) -> str:
 
 def verdict(numbers: Json) -> str:
     first, *others = numbers.get("verdict") or ["There is no verdict: the numbers say too little."]
-    lines = [f'<p class="verdict">{text(first)}</p>', *(f"<p>{text(sentence)}</p>" for sentence in others)]
+    lines = [f'<p class="verdict">{prose(first)}</p>', *(f"<p>{prose(sentence)}</p>" for sentence in others)]
     return "\n".join([*lines, _more(numbers)])
 
 
@@ -33,7 +39,7 @@ def _more(numbers: Json) -> str:
     """What more compute would buy, unless the verdict has said it, and where that comes from."""
     said = " ".join(map(str, numbers.get("verdict") or []))
     sentences = [str(part(numbers, "more", key) or "") for key in ("sentence", "from")]
-    left = [text(sentence) for sentence in sentences if sentence and sentence not in said]
+    left = [prose(sentence) for sentence in sentences if sentence and sentence not in said]
     return f'<p class="more"><strong>On more compute.</strong> {" ".join(left)}</p>' if left else ""
 
 
@@ -41,7 +47,7 @@ def warnings(numbers: Json) -> str:
     found = numbers.get("warnings") or []
     if not found:
         return ""
-    items = "".join(f"<li>{text(warning)}</li>" for warning in found)
+    items = "".join(f"<li>{prose(warning)}</li>" for warning in found)
     return f'<section class="warnings" aria-labelledby="h-warnings"><h2 id="h-warnings">Warnings</h2><ul>{items}</ul></section>'
 
 
@@ -55,7 +61,7 @@ def tile_grid(numbers: Json) -> str:
         for key, label in TILES
     ]
     fitted = part(numbers, "fitted") or {}
-    fixed = _tile("memory", "Memory", memory(fitted.get("memory_bytes")), "at most, in this process")
+    fixed = _tile("memory", "Memory", memory(fitted.get("memory_bytes")), "the most that the process held")
     ended = _tile("ended", "How it ended", fitted.get("ended") or "not known", "")
     return f'<dl class="tiles">{"".join(moving)}{fixed}{ended}</dl>'
 
@@ -106,7 +112,7 @@ def _feature(features: Any, feature: str) -> str:
 
 def hyperparameters(numbers: Json) -> str:
     body = [
-        [name(p.get("name")), number(p.get("value")), _range(p), _bound(p) + text(p.get("t-words") or "")]
+        [name(p.get("name")), number(p.get("value")), _range(p), _bound(p) + text(p.get("words") or "")]
         for p in numbers.get("hyperparameters") or []
     ]
     return table("Hyper-parameters", ["name", "value", "within its range", "what it means"], body, "t-words") if body else ""

@@ -94,7 +94,7 @@ def _chance(points: Any) -> str:
     n = finite(points)
     if not n:
         return f"should be 95{PERCENT}"
-    return f"should be 95{PERCENT}; by chance ± {196 * math.sqrt(0.95 * 0.05 / n):.1f}{PERCENT}"
+    return f"should be 95{PERCENT}, ± {196 * math.sqrt(0.95 * 0.05 / n):.1f} by chance"
 
 
 def _actions(actions: Any) -> str:
@@ -147,5 +147,5 @@ def spoken(numbers: Json, position: int) -> str:
     if passes is not None:
         facts.append(f"{count(passes)} pass{'' if passes == 1 else 'es'}")
     if seconds is not None:
-        facts.append(duration(seconds))
+        facts.append(f"{duration(seconds)} of actions")
     return " · ".join(facts)
