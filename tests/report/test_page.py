@@ -1,0 +1,117 @@
+"""The page as a file: what is in it, that nothing can be in it, and that it is small. The browser's part is tests/browser."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from itergp.errors import InputError
+from itergp.report import page_text
+from itergp.report.page import SCRIPTS, render
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "browser"))
+
+from made_up import made_up  # noqa: E402
+
+ASSETS = {"page.html", "page.css", *SCRIPTS}
+
+
+def digest(content: str) -> str:
+    return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+def test_the_policy_names_the_digests_of_the_style_and_the_script_and_nothing_else():
+    page = render(made_up(positions=3))
+    policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1])
+    style = re.search(r"<style>(.*?)</style>", page, re.S)[1]
+    script = re.search(r"<script>(.*?)</script>", page, re.S)[1]
+    assert set(re.findall(r"'sha256-([^']+)'", policy)) == {digest(style), digest(script)}
+    assert page.count("<script") == 2  # the numbers and the script
+    assert not re.search(r"\b(src|href|style|on\w+)=", re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S))
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)  # the name of SVG is not an address to load
+
+
+@pytest.mark.parametrize(
+    "text", ["</script><script>alert(1)</script>", "<!--<script>", "&lt;", "\ud800", "\x00", "$title ${x} $$"]
+)
+def test_any_text_leaves_one_block_of_numbers_that_still_parses(text):
+    page = render(made_up(positions=2, targets=(text,), names=(text, "b"), title=text))
+    page.encode("utf-8")
+    blocks = re.findall(r'<script type="application/json" id="numbers">(.*?)</script>', page, re.S)
+    assert len(blocks) == 1
+    assert not set(blocks[0]) & set("<>&")
+    assert json.loads(blocks[0])["targets"][0]["name"] == text
+
+
+def test_the_largest_report_makes_a_page_below_two_megabytes():
+    largest = made_up(positions=40, targets=tuple(f"y{t}" for t in range(8)), names=tuple(f"feature {j}" for j in range(400)))
+    assert len(render(largest).encode()) < 2_000_000
+
+
+def test_the_numbers_of_the_page_are_the_twins_to_what_a_picture_can_show():
+    numbers = made_up(positions=5)
+    line = numbers["targets"][0]["slices"][0]
+    line["mean"] = [[1e7 + v for v in row] for row in line["mean"]]
+    shown = json.loads(re.search(r'id="numbers">(.*?)</script>', render(numbers), re.S)[1])["targets"][0]["slices"][0]
+    spread = max(map(max, line["mean"])) - min(map(min, line["mean"]))
+    for row, expected in zip(shown["mean"], line["mean"], strict=True):
+        assert row == pytest.approx(expected, rel=0, abs=1e-5 * spread)
+    for row, expected in zip(shown["combined"], line["combined"], strict=True):
+        assert row == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("numbers", [{}, {"format": "itergp-report/2"}, None])
+def test_numbers_of_another_format_are_refused(numbers):
+    with pytest.raises(InputError, match=r"numbers must be .* 'itergp-report/1'"):
+        render(numbers)
+
+
+def test_numbers_that_are_not_finite_become_unknown():
+    numbers = made_up(positions=2)
+    numbers["targets"][0]["metrics"]["rmse"] = [float("nan"), float("inf")]
+    numbers["targets"][0]["slices"][0]["combined"][0][0] = float("nan")
+    page = render(numbers)
+    assert '<span class="value">not known</span>' in page
+    assert "NaN" not in re.search(r'id="numbers">(.*?)</script>', page, re.S)[1]
+
+
+TEXTS = [
+    (page_text.number, 0.12345678, "0.1235"),
+    (page_text.number, -1234.5678, "\N{MINUS SIGN}1,235"),
+    (page_text.number, 0.0, "0"),
+    (page_text.number, 1.5e-7, "1.500e\N{MINUS SIGN}7"),
+    (page_text.number, 2e12, "2.000e12"),
+    (page_text.number, None, "not known"),
+    (page_text.number, True, "not known"),
+    (page_text.count, 57247, "57,247"),
+    (page_text.count, 2.25, "2.25"),
+    (page_text.duration, 0.012, "12.0 ms"),
+    (page_text.duration, 59.94, "59.9 s"),
+    (page_text.duration, 3725.0, "1 h 2 min"),
+    (page_text.duration, 150.2, "2 min 30 s"),
+    (page_text.memory, 1.48e9, "1.48 GB"),
+    (page_text.memory, 213e6, "213 MB"),
+    (page_text.percent, 0.948, "94.8\N{NO-BREAK SPACE}%"),
+]
+
+
+@pytest.mark.parametrize(("write", "value", "expected"), TEXTS)
+def test_numbers_are_written_for_readers(write, value, expected):
+    assert write(value) == expected
+
+
+def test_the_wheel_contains_what_the_page_is_made_of(tmp_path):
+    pytest.importorskip("scikit_build_core", reason="building a wheel needs `pip install scikit-build-core`")
+    code = "import sys; from scikit_build_core.build import build_wheel as b; b(sys.argv[1], {'wheel.cmake': 'false'})"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        held = {Path(name).name for name in wheel.namelist() if name.startswith("itergp/report/")}
+    assert held >= ASSETS
