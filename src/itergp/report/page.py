@@ -22,7 +22,7 @@ SCRIPTS = ("draw.js", "figures.js", "page.js")  # joined in this order
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'"
 HYPER = "On a logarithmic scale between the bounds of the search; at a bound, the data may have asked for more."
 RELEVANCE = "One over the lengthscale, relative to the largest: along a relevant feature the function changes quickly."
-SLICES = 16  # in the whole page: many targets have fewer each, which keeps the page small
+SLICES = 12  # in the whole page: many targets have fewer each, which keeps the page small
 
 
 def render(numbers: Json) -> str:
