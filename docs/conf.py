@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 import warnings
 from pathlib import Path
 
@@ -9,21 +10,22 @@ import latex2mathml.converter
 import matplotlib
 from docutils.nodes import SkipNode
 from numpy.typing import ArrayLike
+from sphinx.ext import autosummary
 from sphinx.util.typing import stringify_annotation
 
 import itergp
 
 matplotlib.use("Agg")
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # for reading_order
 
 project = "itergp"
 author = "The itergp developers"
 copyright = "The itergp developers, MIT licence"
 version = release = itergp.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_gallery.gen_gallery"]
 exclude_patterns = ["results/*/*.md", "stepping/**"]  # tables are shown by the pages that speak about them
-suppress_warnings = ["config.cache"]  # the configuration holds functions
 templates_path = ["_templates"]
 default_role = "literal"
 html_math_renderer = "mathml"
@@ -34,13 +36,14 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-napoleon_use_rtype = False
+autosummary.WELL_KNOWN_ABBREVIATIONS += ("Alg.", "Cor.", "Eq.", "Prop.", "Thm.")  # no sentence ends there
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"plot_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "reading_order.ReadingOrder",
+    "capture_repr": (),
     "reset_modules": ("matplotlib",),
     "download_all_examples": False,
     "remove_config_comments": True,
@@ -63,14 +66,21 @@ html_theme_options = {
 # Formulas: LaTeX becomes MathML while building, which browsers draw by themselves: no script, no download.
 
 
+HAT = re.compile(r'<mover accent="true"><mrow><mi>(\w)</mi></mrow><mo>&#x0005E;</mo></mover>')
+
+
+def mathml(latex, display):
+    """A hat is one letter with its accent, which looks right also where no mathematical font is installed."""
+    return HAT.sub('<mi class="hat">\\1\u0302</mi>', latex2mathml.converter.convert(latex, display=display))
+
+
 def visit_math(translator, node):
-    translator.body.append(latex2mathml.converter.convert(node.astext(), display="inline"))
+    translator.body.append(mathml(node.astext(), "inline"))
     raise SkipNode
 
 
 def visit_math_block(translator, node):
-    formula = latex2mathml.converter.convert(node.astext(), display="block")
-    translator.body.append(f'<div class="formula">{formula}</div>\n')
+    translator.body.append(f'<div class="formula">{mathml(node.astext(), "block")}</div>\n')
     raise SkipNode
 
 
@@ -82,10 +92,11 @@ MARKUP = re.compile(r"[|*]|(?<=\w)_(?!\w)")
 EMPHASIS = re.compile(r"(\*\*[^*\s][^*]*[^*\s]\*\*|(?<![\w*])\*[^*\s](?:[^*]*[^*\s])?\*(?![\w*]))")
 
 
-def escape_formulas(app, what, name, thing, options, lines):
-    for i, line in enumerate(lines):
-        if not line.startswith((".. ", ":", "    ")):
-            lines[i] = "".join(part if LITERAL.fullmatch(part) else escaped(part) for part in LITERAL.split(line))
+def read_docstring(app, what, name, thing, options, lines):
+    """Formulas stay as they are written; a section with an underlined title becomes a list of what it names."""
+    text = "".join(part if LITERAL.fullmatch(part) else escaped(part) for part in LITERAL.split("\n".join(lines)))
+    text = re.sub(r"^(\w+)\n-{4,}$", r".. rubric:: \1\n", text, flags=re.MULTILINE)
+    lines[:] = re.sub(r"^(\w[\w\\, ]*) : ", r"\1\n    ", text, flags=re.MULTILINE).splitlines()
 
 
 def escaped(text):
@@ -124,6 +135,6 @@ def setup(app):
     warnings.filterwarnings("ignore", message="Matplotlib is currently using agg")  # examples end without plt.show()
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     app.connect("source-read", leave_out_what_is_missing)
-    app.connect("autodoc-process-docstring", escape_formulas, priority=400)  # before napoleon reads the sections
+    app.connect("autodoc-process-docstring", read_docstring)
     app.connect("autodoc-process-signature", shorten_types)
     app.connect("build-finished", copy_the_stepping_page)

@@ -3,7 +3,10 @@
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from itergp import Status
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -32,3 +35,34 @@ def test_measuring_where_the_variance_is_largest_beats_measuring_at_random(run):
 def test_thompsons_rule_finds_the_minimum(run):
     found = run("bayesian_optimisation")
     assert found["found"][-1] - 0.397887 < 0.05 < found["at_random"][-1] - 0.397887
+
+
+def test_the_parts_of_the_first_fit_add_up_and_more_compute_removes_the_computational_one(run):
+    found = run("first_fit")
+    parts = found["parts"]
+    np.testing.assert_allclose(parts.mathematical + parts.computational + parts.noise, found["std"] ** 2)
+    assert found["share"] > 0.5
+    after = found["model"].decompose(found["grid"][:, None])
+    assert after.computational.sum() < 0.05 * parts.computational.sum()
+    np.testing.assert_allclose(after.mathematical, parts.mathematical, rtol=1e-6)
+
+
+def test_each_doubling_of_the_budget_lowers_the_computational_share(run):
+    found = run("budgets")
+    assert (np.diff(found["shares"]) < 0).all()
+    assert found["errors"][-1] < 0.12 < found["errors"][0]
+    assert found["by_residual"].status is Status.CONVERGED
+
+
+def test_a_stream_knows_more_with_each_day_and_stays_exact(run):
+    found = run("streaming")
+    assert (np.diff([std.mean() for _, std in found["courses"]]) < 0).all()
+    assert found["model"].status_ is Status.EXACT
+    assert found["model"].posterior_.problem.n == 480
+
+
+def test_what_is_defined_in_the_example_works_together(run):
+    found = run("extending")
+    posterior = found["posterior"]
+    assert posterior.status is Status.CONVERGED
+    assert abs(posterior.state.residual).max() < 0.15
