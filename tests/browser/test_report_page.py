@@ -134,6 +134,20 @@ def test_the_histogram_of_the_pit_has_the_twins_counts_and_says_where_a_bar_leav
     assert figure.locator(".beyond text").all_text_contents() == ["\u219120"]
 
 
+def test_the_pointer_reads_the_twins_numbers_along_a_slice(show):
+    numbers = made_up(positions=4)
+    page = show(numbers).page
+    page.locator("#budget").fill("1")
+    panel, line = page.locator("#slices .panel").first, numbers["targets"][0]["slices"][0]
+    panel.locator("svg").hover()
+    said = panel.locator(".readout").inner_text().replace("\N{MINUS SIGN}", "-")
+    x, mean, mathematical, computational = map(float, re.findall(r" (-?[\d.]+)", said))
+    i = int(np.argmin(np.abs(np.array(line["x"]) - x)))
+    assert mean == pytest.approx(line["mean"][1][i], abs=1e-3)
+    assert mathematical == pytest.approx(line["mathematical"][i] ** 0.5, rel=1e-3)
+    assert computational == pytest.approx((line["combined"][1][i] - line["mathematical"][i]) ** 0.5, rel=1e-3)
+
+
 def test_play_runs_through_the_computation_to_its_end(show):
     page = show(made_up(positions=3)).page
     page.get_by_role("button", name="Play").click()

@@ -83,6 +83,22 @@ def test_numbers_that_are_not_finite_become_unknown():
     assert "NaN" not in re.search(r'id="numbers">(.*?)</script>', page, re.S)[1]
 
 
+@pytest.mark.parametrize(
+    ("value", "error", "expected"),
+    [
+        (0.61, 0.04, "61 ± 4 %"),
+        (0.18, 0.0052, "18.0 ± 0.5 %"),
+        (0.0513, 0.0, "5.1 %"),
+        (1e-5, 0.0, "below 0.1 %"),
+        (0.0, 0.0, "0.0 %"),
+    ],
+)
+def test_the_computational_share_is_written_with_its_error_bar(value, error, expected):
+    numbers = made_up(positions=3) | {"share": {"value": value, "error": error, "method": "exact", "points": 100}}
+    shown = page_text.tiles(numbers, numbers["targets"][0], 2)["share"][0]
+    assert shown.replace("\N{NO-BREAK SPACE}", " ") == expected
+
+
 TEXTS = [
     (page_text.number, 0.12345678, "0.1235"),
     (page_text.number, -1234.5678, "\N{MINUS SIGN}1,235"),

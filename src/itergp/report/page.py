@@ -52,7 +52,7 @@ def render(numbers: Json) -> str:
         hyperparameters=parts.section("Hyper-parameters", parts.hyperparameters(numbers), "hyper", HYPER),
         relevance=parts.section("Relevance of the features", parts.relevance(numbers), "relevance", RELEVANCE),
         fitted=parts.fitted(numbers),
-        about=parts.text(_about(numbers)),
+        about=parts.prose(_about(numbers)),
     )
 
 
@@ -72,7 +72,7 @@ def _data(value: Any) -> str:
 
 def _summary(numbers: Json) -> str:
     fitted = numbers.get("fitted") or {}
-    facts = [f"{parts.count(fitted.get(key))} {key}" for key in ("rows", "features")]
+    facts = [f"{parts.count(fitted.get(key))} {key if fitted.get(key) != 1 else key[:-1]}" for key in ("rows", "features")]
     facts += [f"{key} {parts.name(fitted[key])}" for key in ("kernel", "budget") if fitted.get(key)]
     return " · ".join(facts)
 
@@ -88,9 +88,7 @@ def _options(numbers: Json) -> str:
 
 def _about(numbers: Json) -> str:
     points = numbers.get("points") or {}
-    return (
-        f"Measured on {points.get('source') or 'points'}, {parts.count(points.get('count'))} of them. {points.get('note') or ''}"
-    )
+    return f"Measured on {points.get('source') or 'points'}. {points.get('note') or ''}"
 
 
 def _for_the_browser(numbers: Json) -> Json:

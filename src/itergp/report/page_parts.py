@@ -20,8 +20,9 @@ def text(value: Any) -> str:
 
 
 def prose(sentence: Any) -> str:
-    """A sentence in which a number stays on the line of its unit."""
-    return re.sub(r"(?<=\d) (?=(?:%|±|(?:s|ms|min|h|MB|GB)\b))", "\N{NO-BREAK SPACE}", text(sentence))
+    """A sentence in which a number stays on the line of its unit, and what stands in backticks is code."""
+    kept = re.sub(r"(?<=\d) (?=(?:%|±|(?:s|ms|min|h|MB|GB)\b))", "\N{NO-BREAK SPACE}", text(sentence))
+    return re.sub(r"`([^`<>]{1,60})`", r"<code>\1</code>", kept)
 
 
 def name(value: Any) -> str:
@@ -68,7 +69,7 @@ def tile_grid(numbers: Json) -> str:
 
 def _tile(key: str, label: str, value: str, note: str) -> str:
     below = f'<span class="note">{text(note)}</span>' if note else ""
-    return f'<div class="tile" id="tile-{key}"><dt>{label}</dt><dd><span class="value">{text(value)}</span>{below}</dd></div>'
+    return f'<div class="tile" id="tile-{key}"><dt>{label}</dt><dd><span class="value">{prose(value)}</span>{below}</dd></div>'
 
 
 def metrics_table(numbers: Json) -> str:

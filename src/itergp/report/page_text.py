@@ -110,7 +110,8 @@ def _share(numbers: Json, position: int) -> list[str]:
         return [percent(at(path, position), 0), "of the variance of f at the points"]
     error = finite(share.get("error")) or 0.0
     if error == 0:
-        return [percent(value, 1), f"of the variance of f, {share.get('method') or 'exact'}"]
+        shown = percent(value, 1) if value == 0 or value >= 0.0005 else f"below 0.1{PERCENT}"
+        return [shown, f"of the variance of f, {share.get('method') or 'exact'}"]
     decimals = 1 if error < 0.01 else 0
     text = f"{100 * value:.{decimals}f} ± {100 * error:.{decimals}f}{PERCENT}"
     return [text, f"of the variance of f, estimated at {count(share.get('points'))} points, ± one standard error"]
@@ -126,7 +127,7 @@ def _time(numbers: Json, position: int) -> list[str]:
         ]
     return [
         duration(at(part(numbers, "path", "seconds"), position)),
-        f"so far, of {duration(seconds.get('total'))} for the whole fit",
+        f"of actions so far, after {duration(seconds.get('learn'))} of learning",
     ]
 
 
@@ -147,5 +148,5 @@ def spoken(numbers: Json, position: int) -> str:
     if passes is not None:
         facts.append(f"{count(passes)} pass{'' if passes == 1 else 'es'}")
     if seconds is not None:
-        facts.append(f"{duration(seconds)} of actions")
+        facts.append(duration(seconds))
     return " · ".join(facts)
