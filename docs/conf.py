@@ -8,8 +8,10 @@ from pathlib import Path
 
 import latex2mathml.converter
 import matplotlib
-from docutils.nodes import SkipNode
+from docutils.nodes import SkipNode, reference
+from docutils.nodes import literal as literal_node
 from numpy.typing import ArrayLike
+from sphinx.addnodes import pending_xref
 from sphinx.ext import autosummary
 from sphinx.util.typing import stringify_annotation
 
@@ -115,6 +117,15 @@ def names_missing_page(line):
     return entry is not None and not (HERE / f"{entry[1]}.md").exists()
 
 
+def link_names(app, doctree):
+    """`itergp.Posterior.mean` in a text leads to the reference, where that has it."""
+    for literal in list(doctree.findall(literal_node)):
+        if re.fullmatch(r"itergp(\.\w+)+", literal.astext()) and not isinstance(literal.parent, reference):
+            link = pending_xref("", refdomain="py", reftype="obj", reftarget=literal.astext(), refexplicit=True)
+            literal.replace_self(link)
+            link += literal
+
+
 ARRAY_LIKE = {stringify_annotation(ArrayLike, mode) for mode in ("smart", "fully-qualified-except-typing", "fully-qualified")}
 
 
@@ -135,6 +146,7 @@ def setup(app):
     warnings.filterwarnings("ignore", message="Matplotlib is currently using agg")  # examples end without plt.show()
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     app.connect("source-read", leave_out_what_is_missing)
+    app.connect("doctree-read", link_names)
     app.connect("autodoc-process-docstring", read_docstring)
     app.connect("autodoc-process-signature", shorten_types)
     app.connect("build-finished", copy_the_stepping_page)
