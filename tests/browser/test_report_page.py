@@ -1,5 +1,6 @@
 """The page of a fit in a real browser: it loads nothing, the slider shows the twin's numbers, and hostile text does nothing."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -146,6 +147,17 @@ def test_the_pointer_reads_the_twins_numbers_along_a_slice(show):
     assert mean == pytest.approx(line["mean"][1][i], abs=1e-3)
     assert mathematical == pytest.approx(line["mathematical"][i] ** 0.5, rel=1e-3)
     assert computational == pytest.approx((line["combined"][1][i] - line["mathematical"][i]) ** 0.5, rel=1e-3)
+
+
+def test_the_residuals_lie_over_the_predicted_mean(show):
+    numbers = made_up(positions=2)
+    counts = [[0] * 24 for _ in range(36)]
+    counts[0][23] = 7  # the smallest mean, the largest residual: the cell at the upper left
+    numbers["targets"][0]["residuals"]["counts"] = counts
+    figure = show(numbers).page.locator("#residuals .plot")
+    cell, frame = drawn(figure, "density"), figure.locator("clipPath rect")
+    assert cell[0, 0] == pytest.approx(float(frame.get_attribute("x")), abs=0.1)
+    assert cell[0, 1] < float(frame.get_attribute("y")) + float(frame.get_attribute("height")) / 12
 
 
 def test_play_runs_through_the_computation_to_its_end(show):
@@ -320,6 +332,14 @@ def far_away() -> dict:
         line["mathematical"] = None
     numbers["hyperparameters"][0]["value"] = 1e300
     return numbers
+
+
+def test_the_page_of_a_real_fit_loads_without_errors(show):
+    numbers = json.loads((Path(__file__).parents[1] / "report" / "example.json").read_text(encoding="utf-8"))
+    visit = show(numbers)
+    assert visit.page.locator("#slices svg.plot").count() == len(numbers["targets"][0]["slices"])
+    assert numeral(tile(visit.page, "rmse")) == float(f"{numbers['targets'][0]['metrics']['rmse'][-1]:.4g}")
+    assert visit.page.locator("[d*=NaN], [d*=Infinity], [d*=undefined]").count() == 0
 
 
 DEGENERATE = {

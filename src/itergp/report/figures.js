@@ -6,7 +6,7 @@
 const atPosition = (values, k) => list(values)[Math.min(k, list(values).length - 1)];
 
 function drawSlices(host, target) {
-  const slices = list(target.slices).filter(slice => list(slice.x).length && list(slice.mean).length);
+  const slices = list(target.slices).filter(slice => list(slice.x).some(isNumber) && extent(slice.mean));
   host.classList.toggle("single", slices.length === 1);
   if (!slices.length) return nothing(host);
   const domain = airy(extent(slices.map(sliceExtent)));

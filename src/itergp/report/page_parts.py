@@ -62,7 +62,8 @@ def tile_grid(numbers: Json) -> str:
         for key, label in TILES
     ]
     fitted = part(numbers, "fitted") or {}
-    fixed = _tile("memory", "Memory", memory(fitted.get("memory_bytes")), "the most that the process held")
+    held = finite(fitted.get("memory_bytes"))
+    fixed = _tile("memory", "Memory", memory(held), "was not measured" if held is None else "the most that the process held")
     ended = _tile("ended", "How it ended", fitted.get("ended") or "not known", "")
     return f'<dl class="tiles">{"".join(moving)}{fixed}{ended}</dl>'
 
