@@ -107,7 +107,7 @@ def made_up(
         "share": {"value": 0.18, "error": 0.011, "method": "estimated", "points": min(points, 500)},
         "more": {
             "sentence": "Twice the budget, about 38 s more, should bring the computational share from 18 % to about 11 %.",
-            "seconds": 38.4, "share": 0.11, "from": "a power law through the last half of the measured path",
+            "seconds": 38.4, "share": 0.11, "from": "This follows a power law through the last half of the measured path.",
         },
         "path": {
             "labels": ["no computation"] * (positions > 1)

@@ -48,7 +48,14 @@ def test_any_text_leaves_one_block_of_numbers_that_still_parses(text):
     blocks = re.findall(r'<script type="application/json" id="numbers">(.*?)</script>', page, re.S)
     assert len(blocks) == 1
     assert not set(blocks[0]) & set("<>&")
-    assert json.loads(blocks[0])["targets"][0]["name"] == text
+    assert json.loads(blocks[0])["targets"][0]["name"] == text.replace("\ud800", "\ufffd")
+
+
+def test_marks_that_turn_the_text_around_them_are_made_visible_and_hebrew_is_left_alone():
+    page = render(made_up(positions=2, names=("\u202e21\u202c", "\u05d0\u05d1", "c"), title="\u2066t"))
+    assert not re.search("[\u202a-\u202e\u2066-\u2069]|\\\\u20(2[a-e]|6[6-9])", page)
+    assert '<bdi class="name">\ufffd21\ufffd</bdi>' in page
+    assert '<bdi class="name">\u05d0\u05d1</bdi>' in page
 
 
 def test_the_largest_report_makes_a_page_below_two_megabytes():

@@ -15,7 +15,7 @@ from typing import Any
 
 from itergp.errors import InputError
 from itergp.report import page_parts as parts
-from itergp.report.page_text import Json, finite, label, positions, spoken, tiles
+from itergp.report.page_text import Json, finite, harmless, label, positions, spoken, tiles
 
 FORMAT = "itergp-report/1"
 SCRIPTS = ("draw.js", "figures.js", "page.js")  # joined in this order
@@ -30,6 +30,7 @@ def render(numbers: Json) -> str:
     if not isinstance(numbers, dict) or numbers.get("format") != FORMAT:
         came = numbers.get("format") if isinstance(numbers, dict) else type(numbers).__name__
         raise InputError(f"numbers must be a report's dictionary of format {FORMAT!r}, got {came!r}; make it with this version.")
+    numbers = harmless(numbers)
     style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
     last = positions(numbers) - 1
     return Template(_asset("page.html")).substitute(

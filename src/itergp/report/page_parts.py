@@ -15,8 +15,8 @@ TILES = (
 
 
 def text(value: Any) -> str:
-    """Anything as text of an HTML page; half characters, which no file can hold, become question marks."""
-    return html.escape(str(value).encode("utf-8", "replace").decode("utf-8"), quote=True)
+    """Anything as text of an HTML page."""
+    return html.escape(str(value), quote=True)
 
 
 def prose(sentence: Any) -> str:

@@ -1,12 +1,23 @@
 """Numbers as a reader meets them on the page: each is formatted here, once, and the browser only shows the text."""
 
 import math
+import re
 from typing import Any
 
 MINUS = "\N{MINUS SIGN}"
 PERCENT = "\N{NO-BREAK SPACE}%"
 UNKNOWN = "not known"
+TURNING = re.compile("[\u202a-\u202e\u2066-\u2069\ud800-\udfff]")  # overrides of direction, and halves of characters
 Json = dict[str, Any]
+
+
+def harmless(value: Any) -> Any:
+    """The same numbers, with marks in their texts that could turn the text around them, numbers too, made visible."""
+    if isinstance(value, dict):
+        return {harmless(str(key)): harmless(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [harmless(item) for item in value]
+    return TURNING.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
 
 
 def finite(value: Any) -> float | None:
