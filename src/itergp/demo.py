@@ -1,7 +1,5 @@
 """The main job on an embedded default: the paper's synthetic data, under a budget, with the uncertainty taken apart."""
 
-import resource
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from itergp.datasets import synthetic
+from itergp.linalg.compute import peak_bytes
 from itergp.metrics import coverage, nll, rmse
 from itergp.posterior.combined import Posterior, condition
 from itergp.prior.gp import Prior
@@ -39,12 +38,6 @@ class Row:
     @property
     def mathematical(self) -> float:
         return self.combined - self.computational
-
-
-def peak_memory() -> float:
-    """GB, of this process so far."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
 def run(n: int = 20_000, budgets: tuple[int, ...] = (128, 256, 512), plot: Path | None = None) -> tuple[list[Row], Path | None]:
@@ -83,7 +76,7 @@ def measure(posterior: Posterior, X_test: np.ndarray, y_test: np.ndarray, second
         rmse=rmse(y_test, mean),
         nll=nll(y_test, mean, variance),
         coverage=coverage(y_test, mean, variance),
-        peak_memory=peak_memory(),
+        peak_memory=(peak_bytes() or 0) / 1e9,
     )
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -19,7 +19,7 @@ from itergp.duplicates import Merged, merge_rows, unmerged
 from itergp.errors import InputError, InterruptedWarning, StorageError
 from itergp.fitting import Clock, Hyperparameters, Plan, hyperparameters, infer, solved, stopping, update
 from itergp.incoming import new_inputs, training_data
-from itergp.linalg.compute import Compute
+from itergp.linalg.compute import Compute, peak_bytes
 from itergp.persistence import about, constructor_parameters, fitted_attributes, note_learned, open_checkpoint
 from itergp.posterior.combined import Posterior
 from itergp.posterior.uncertainty import Certificate
@@ -36,11 +36,13 @@ BATCH_BYTES = 2**29  # of weights at test points, at once
 
 @dataclass(frozen=True)
 class Trace:
-    """What a fit did: the records of the learning, the steps of the solver, and from which action it resumed."""
+    """What a fit did: the records of the learning, the steps of the solver, from which action it resumed, and the most memory
+    that the process had held by its end; None for a model from a file."""
 
     learning: tuple[Any, ...] = ()
     steps: tuple[Step, ...] = ()
     resumed_from: int = 0
+    peak_bytes: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +161,8 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
                 watch.end()
                 clock.lap("act")
                 _assign(self, attributes(posterior))
-                self.trace_ = Trace(() if found.learned is None else tuple(found.learned.trace), posterior.trace, resumed)
+                learned = () if found.learned is None else tuple(found.learned.trace)
+                self.trace_ = Trace(learned, posterior.trace, resumed, peak_bytes())
                 self.timings_ = clock.total()
         return self._told_if_interrupted()
 
@@ -272,6 +275,16 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
 
     # Files.
 
+    def report(self, path: str | PathLike[str], X_test: Any = None, y_test: Any = None) -> dict[str, Any]:
+        """Write one HTML page about the fit, and return its numbers: at test data, else by held-out folds without a refit."""
+        check_is_fitted(self)
+        _check_path(path)
+        from itergp.report import numbers, write_page
+
+        values = numbers(self, X_test, y_test)
+        write_page(path, values)
+        return values
+
     def save(self, path: str | PathLike[str], refinable: bool = True) -> None:
         """Write the model into one file. With `refinable=False` it predicts, but `refine` and `partial_fit` are over."""
         check_is_fitted(self)
@@ -298,6 +311,12 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         units = " [kernel, mean and noise in units of the scaled data]" if self.normalize is True else ""
         return super().__repr__(N_CHAR_MAX=N_CHAR_MAX) + units
 
+    def _html_repr(self) -> str:
+        """What notebooks show: scikit-learn's diagram, below a card where there is a fit."""
+        from itergp.report.card import card
+
+        return (card(self) if hasattr(self, "posterior_") else "") + super()._html_repr()
+
     def _marginals(self, X: Array, with_variance: bool) -> tuple[Array, Array | None]:
         """Means, and latent variances if asked, in scaled units and in batches that fit in memory."""
         process, size = self._process(), max(256, BATCH_BYTES // (24 * max(1, self.posterior_.rank)))
@@ -323,7 +342,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
 
     def _set_posterior(self, posterior: Posterior, clock: Clock) -> None:
         self.posterior_, self.status_ = posterior, posterior.status
-        self.trace_ = Trace(self.trace_.learning, posterior.trace, self.trace_.resumed_from)
+        self.trace_ = replace(self.trace_, steps=posterior.trace)
         self.timings_ = clock.total()
 
     def _seed(self) -> int:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,15 @@ def available_bytes() -> int:
     except (OSError, ValueError):
         pass  # not Linux, or no limit
     return max(0, min(candidates)) if candidates else 4 * 2**30
+
+
+def peak_bytes() -> int | None:
+    """The most memory that this process has held so far, where the system tells."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def require_bytes(needed: float, what: str, remedy: str) -> None:

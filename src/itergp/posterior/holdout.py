@@ -11,9 +11,11 @@ import numpy as np
 import scipy.linalg
 
 from itergp.linalg.basis import Columns, cholesky_keeping
+from itergp.linalg.blas import blas_threads
 from itergp.posterior.combined import Path, Posterior
 from itergp.posterior.local import LocalPosterior, nearest_rows
 
+BATCH = 64  # points at once
 VANISHED = 1e-10  # an action of which so small a share of its square is left outside the fold is left out
 UNIT = float(np.finfo(np.float64).eps)
 
@@ -36,8 +38,9 @@ class WithoutFold:
         Q_F, KQ_F = state.basis.rows(F)[:, :r], products(posterior, F)
         K_FF = tile(posterior, F, F)
         overlap = Q_F.T @ (KQ_F + problem.N[F, None] * Q_F)
-        G = state.L @ state.L.T - overlap - overlap.T + Q_F.T @ (K_FF + np.diag(problem.N[F])) @ Q_F
-        L, kept = _factor(G, np.diag(state.L @ state.L.T), state.tau[:r], (Q_F**2).sum(axis=0))
+        G = state.L @ state.L.T
+        G_without = G - overlap - overlap.T + Q_F.T @ (K_FF + np.diag(problem.N[F])) @ Q_F
+        L, kept = _factor(G_without, np.diag(G), state.tau[:r], (Q_F**2).sum(axis=0))
         Qb = state.L @ state.z[:r] - Q_F.T @ problem.b[F]
         Qk = KQ_F.T - Q_F.T @ K_FF
         return WithoutFold(posterior, F, kept, L, _solve(L, Qb[kept]), _solve(L, Qk[kept]))
@@ -51,30 +54,32 @@ class WithoutFold:
         means = [problem.with_prior_mean(X, self.W[:c].T @ self.z[:c]) for c in counts]
         return Path(ranks, np.stack(means), np.stack([problem.above_floor(k0 - fall[c], k0) for c in counts]))
 
-    def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance with local actions on top: the unit vectors of the nearest rows outside the fold."""
-        posterior, problem, F = self.posterior, self.posterior.problem, self.F
-        m = min(neighbours, problem.n - F.size)
-        X, k0 = problem.X[F], problem.prior.var(problem.X[F])
-        rows, position = np.unique(self._nearest_outside(m), return_inverse=True)
-        J = position.reshape(F.size, m)
-        Q = posterior.state.basis.rows(rows)[:, self.kept]
-        KQ = products(posterior, rows)[:, self.kept] - tile(posterior, rows, F) @ posterior.state.basis.rows(F)[:, self.kept]
-        K_hat_Q = KQ + problem.N[rows, None] * Q  # rows J of K_hat Q_{-F}
+    def local(self, neighbours: int, which: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance with local actions on top, the unit vectors of the nearest rows outside the fold; at `which` of F."""
+        posterior, problem, state, F = self.posterior, self.posterior.problem, self.posterior.state, self.F
+        which = np.arange(F.size) if which is None else which
+        m, X, W = min(neighbours, problem.n - F.size), problem.X[F[which]], self.W[:, which]
+        rows, position = np.unique(self._nearest_outside(X, m), return_inverse=True)
+        J = position.reshape(len(X), m)
+        KQ = products(posterior, rows)[:, self.kept] - tile(posterior, rows, F) @ state.basis.rows(F)[:, self.kept]
+        K_hat_Q = KQ + problem.N[rows, None] * state.basis.rows(rows)[:, self.kept]  # rows J of K_hat Q_{-F}
         H, c = _solve(self.L, K_hat_Q.T).T, _solve(self.L, self.z, transposed=True)
         residual = problem.b[rows] - K_hat_Q @ c
-        process = LocalPosterior(posterior, m)
-        mean, variance = self.W.T @ self.z, k0 - (self.W**2).sum(axis=0)
-        if m:
-            w_J, z_J = process.local_weights(X, rows[J], H[J], self.W, residual[J], process.rounding())
-            mean, variance = mean + np.einsum("pj,pjt->pt", w_J, z_J), variance - (w_J**2).sum(axis=1)
+        process, k0 = LocalPosterior(posterior, m), problem.prior.var(X)
+        mean, variance = W.T @ self.z, k0 - (W**2).sum(axis=0)
+        with blas_threads(1):  # many small matrices
+            for start in range(0, len(X) if m else 0, BATCH):
+                some = slice(start, start + BATCH)
+                around, r_J = (rows[J[some]], H[J[some]], W[:, some]), residual[J[some]]
+                w_J, z_J = process.local_weights(X[some], *around, r_J, process.rounding())
+                mean[some] += np.einsum("pj,pjt->pt", w_J, z_J)
+                variance[some] -= (w_J**2).sum(axis=1)
         return problem.with_prior_mean(X, mean), problem.above_floor(variance, k0)
 
-    def _nearest_outside(self, m: int) -> np.ndarray:
-        """The m rows outside the fold that are nearest to each of its rows: they are among the m + |F| nearest of all."""
-        posterior, F = self.posterior, self.F
-        J = nearest_rows(posterior, posterior.problem.X[F], min(m + F.size, posterior.problem.n))
-        outside_first = np.argsort(np.isin(J, F), axis=1, kind="stable")
+    def _nearest_outside(self, X: np.ndarray, m: int) -> np.ndarray:
+        """The m rows outside the fold that are nearest to each point: they are among the m + |F| nearest of all."""
+        J = nearest_rows(self.posterior, X, min(m + self.F.size, self.posterior.problem.n))
+        outside_first = np.argsort(np.isin(J, self.F), axis=1, kind="stable")
         return np.take_along_axis(J, outside_first[:, :m], axis=1)
 
 

@@ -1,3 +1,5 @@
 """One self-contained HTML page per fit, and its JSON twin."""
 
 from itergp.report.numbers import numbers as numbers
+from itergp.report.writing import write_page as write_page
+from itergp.report.writing import write_twin as write_twin

@@ -63,9 +63,13 @@ def policy_text(asked: Any, used: Any) -> str:
 # Hyper-parameters.
 
 
+def is_learned(model: Any) -> bool:
+    return str(model.learn) not in ("none", "False")
+
+
 def hyperparameters(model: Any, posterior: Posterior, names: list[str]) -> list[dict[str, Any]]:
     """Each with the range in which it was sought; in units of the scaled data."""
-    learned = model.learn is not False and str(model.learn) not in ("none", "False")
+    learned = is_learned(model)
     learned_noise = learned and isinstance(model.noise, str)
     problem = posterior.problem
     space = Space.of(model.kernel_, model.noise_, problem.X, problem.b, learned_noise)

@@ -35,7 +35,8 @@ def numbers(
     The names are for models that were fitted from plain arrays; `dropped` are columns that the fit left out.
     """
     posterior = with_targets(model.posterior_)
-    neighbours = getattr(model._process(), "neighbours", 0)
+    exact = posterior.rank == posterior.problem.n  # where local actions change nothing
+    neighbours = 0 if exact else getattr(model._process(), "neighbours", 0)
     names, targets = _names(model, feature_names), _target_names(model, target_names)
     points = _points(model, posterior, X_test, y_test, neighbours)
     ranks, L = positions(posterior), share.mathematical_factor(posterior)
@@ -85,7 +86,7 @@ def _points(model: Any, posterior: Posterior, X_test: Any, y_test: Any, neighbou
         given, missing = ("X_test", "y_test") if y_test is None else ("y_test", "X_test")
         raise InputError(f"{given} is given and {missing} is not; give both, or neither for held-out folds.")
     if X_test is None:
-        return from_folds(posterior, model.row_counts_, neighbours)
+        return from_folds(posterior, model.row_counts_, neighbours, fitted.is_learned(model))
     X = new_inputs(model, X_test)
     y = finite("y_test", as_float64("y_test", y_test))
     shape = posterior.problem.y.shape[1:]

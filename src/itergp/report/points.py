@@ -12,7 +12,7 @@ from itergp.posterior.holdout import WithoutFold, exact_variance_without, exact_
 from itergp.posterior.uncertainty import variance_by
 
 WORK = 1.5e10  # numbers n x rank x points: a second or two on two cores
-FEWEST, MOST = 200, 5000  # points
+FEWEST, MOST = 200, 1000  # points
 FOLDS = 10
 FOLD_WORK = 3e10  # rank^3, over all folds
 LEADING = 2048  # actions of an exact model along which the path is followed
@@ -110,12 +110,10 @@ class HeldOut(Points):
     """Training rows, each predicted from the rows outside its fold with the actions that were taken."""
 
     posterior: Posterior
+    folds: tuple[WithoutFold, ...]
     rows: np.ndarray
     fold: np.ndarray  # the number of the fold of each of these rows
-    everything: np.ndarray  # all rows that some fold holds out, and their folds: a fold stays whole where fewer are asked for
-    every_fold: np.ndarray
     note: str
-
     source: str = "held-out folds"
 
     @property
@@ -130,45 +128,53 @@ class HeldOut(Points):
     def noise(self) -> np.ndarray:
         return self.posterior.problem.N[self.rows]
 
-    def _folds(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """For each fold: its rows, which of them are asked for, and where these are among all."""
-        for number in np.unique(self.fold):
-            F, asked = self.everything[self.every_fold == number], np.flatnonzero(self.fold == number)
-            place = {row: i for i, row in enumerate(F.tolist())}
-            yield F, np.array([place[row] for row in self.rows[asked].tolist()]), asked
+    @property
+    def is_exact(self) -> bool:
+        return self.posterior.rank == self.posterior.problem.n
+
+    def _each(self) -> Iterator[tuple[WithoutFold, np.ndarray, np.ndarray]]:
+        """For each fold: which of its rows are asked for, and where these are among all."""
+        for number, fold in enumerate(self.folds):
+            asked = np.flatnonzero(self.fold == number)
+            if asked.size:
+                yield fold, np.searchsorted(fold.F, self.rows[asked]), asked
 
     def path(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        posterior, m, t = self.posterior, self.rows.size, self.posterior.problem.targets
-        mean, variance = np.empty((len(ranks), m, t)), np.empty((len(ranks), m))
-        exact = posterior.rank == posterior.problem.n
-        follow = np.minimum(ranks, LEADING) if exact else ranks
-        leading = _leading(posterior, int(follow.max())) if exact else posterior
-        for F, wanted, asked in self._folds():
-            found = WithoutFold.of(leading, F).path(follow)
+        mean = np.empty((len(ranks), self.rows.size, self.posterior.problem.targets))
+        variance = np.empty((len(ranks), self.rows.size))
+        for fold, wanted, asked in self._each():
+            found = fold.path(ranks)
             mean[:, asked], variance[:, asked] = _columns(found.mean, 1)[:, wanted], found.var[:, wanted]
-            if exact and ranks[-1] == posterior.rank:
-                last, variance_last = exact_without(posterior, F)
-                mean[-1, asked], variance[-1, asked] = _columns(last, 0)[wanted], variance_last[wanted]
+        if self.is_exact:
+            whole = ranks == self.posterior.rank
+            mean[whole], variance[whole] = self._exact()
         return mean, variance
 
     def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
         mean, variance = np.empty((self.rows.size, self.posterior.problem.targets)), np.empty(self.rows.size)
-        for F, wanted, asked in self._folds():
-            found, spread = WithoutFold.of(self.posterior, F).local(neighbours)
+        for fold, wanted, asked in self._each():
+            found, variance[asked] = fold.local(neighbours, wanted)
+            mean[asked] = _columns(found, 0)
+        return mean, variance
+
+    def _exact(self) -> tuple[np.ndarray, np.ndarray]:
+        mean, variance = np.empty((self.rows.size, self.posterior.problem.targets)), np.empty(self.rows.size)
+        for fold, wanted, asked in self._each():
+            found, spread = exact_without(self.posterior, fold.F)
             mean[asked], variance[asked] = _columns(found, 0)[wanted], spread[wanted]
         return mean, variance
 
     def exact(self, L: np.ndarray) -> np.ndarray:
         variance = np.empty(self.rows.size)
-        for F, wanted, asked in self._folds():
-            variance[asked] = exact_variance_without(self.posterior, L, F)[wanted]
+        for fold, wanted, asked in self._each():
+            variance[asked] = exact_variance_without(self.posterior, L, fold.F)[wanted]
         return variance
 
     def some(self, chosen: np.ndarray) -> "HeldOut":
         return replace(self, rows=self.rows[chosen], fold=self.fold[chosen])
 
     def seen_by(self, posterior: Posterior) -> "HeldOut":
-        return replace(self, posterior=posterior)
+        return replace(self, posterior=posterior, folds=tuple(WithoutFold.of(posterior, fold.F) for fold in self.folds))
 
 
 def from_test_data(posterior: Posterior, X: np.ndarray, y: np.ndarray, noise: float) -> TestData:
@@ -178,24 +184,28 @@ def from_test_data(posterior: Posterior, X: np.ndarray, y: np.ndarray, noise: fl
     return TestData(posterior, X, y[:, None] if y.ndim == 1 else y, rows, noise, f"{note}.")
 
 
-def from_folds(posterior: Posterior, counts: np.ndarray, neighbours: int) -> HeldOut:
+def from_folds(posterior: Posterior, counts: np.ndarray, neighbours: int, learned: bool) -> HeldOut:
     """At most ten folds of training rows, chosen at random."""
     n = posterior.problem.n
     rows = chosen_rows(n, affordable(posterior))
     folds = int(np.clip(FOLD_WORK / max(1, min(posterior.rank, LEADING)) ** 3, 2, min(FOLDS, max(2, n))))
     fold = np.random.default_rng([SEED, 1]).permutation(np.arange(rows.size) % folds)
-    return HeldOut(posterior, rows, fold, rows, fold, _about_folds(rows.size, folds, posterior, counts, neighbours))
+    exact = posterior.rank == n
+    leading = _leading(posterior) if exact else posterior  # an exact model has a formula of its own for its last position
+    without = tuple(WithoutFold.of(leading, rows[fold == number]) for number in range(folds))
+    return HeldOut(posterior, without, rows, fold, _about_folds(rows.size, folds, posterior, counts, neighbours, learned))
 
 
-def _about_folds(m: int, folds: int, posterior: Posterior, counts: np.ndarray, neighbours: int) -> str:
+def _about_folds(m: int, folds: int, posterior: Posterior, counts: np.ndarray, neighbours: int, learned: bool) -> str:
     n = posterior.problem.n
     which = f"All {n:,} training rows" if m == n else f"{m:,} of {n:,} training rows, chosen at random"
     text = f"{which}, in {folds} folds; each is predicted from the rows outside its fold, without a refit"
     if neighbours:
         text += f", with the {neighbours} nearest rows outside the fold as local actions"
-    exact = posterior.rank == n
-    seen = "the hyper-parameters were" if exact else "the hyper-parameters and the actions were"
-    text += f". This is optimistic: {seen} chosen with the held-out values among the data."
+    seen = ["hyper-parameters"] * learned + ["actions"] * (0 < posterior.rank < n)
+    text += (
+        f". This is optimistic: the {' and '.join(seen)} were chosen with the held-out values among the data." if seen else "."
+    )
     if (counts > 1).any():
         text += " Rows with the same inputs are held out together, and their mean is predicted."
     return text
@@ -210,9 +220,9 @@ def affordable(posterior: Posterior) -> int:
     return int(np.clip(WORK / (posterior.problem.n * max(1, posterior.rank)), FEWEST, MOST))
 
 
-def _leading(posterior: Posterior, rank: int) -> Posterior:
-    """The first actions only; means at prefixes need neither weights nor residual."""
-    return Posterior(posterior.problem, replace(posterior.state, rank=min(rank, posterior.rank)), posterior.policy)
+def _leading(posterior: Posterior) -> Posterior:
+    """The first actions only, to follow the path along; what is predicted from them needs neither weights nor residual."""
+    return Posterior(posterior.problem, replace(posterior.state, rank=min(LEADING, posterior.rank)), posterior.policy)
 
 
 def _columns(mean: np.ndarray, lead: int) -> np.ndarray:

@@ -15,15 +15,16 @@ def title(targets: list[str], features: int) -> str:
 
 def verdict(values: dict[str, Any]) -> list[str]:
     """What matters most comes first."""
-    return [_share(values), *(_quality(values, target) for target in values["targets"]), _fit(values), values["fitted"]["ended"]]
+    quality = [_quality(values, target) for target in values["targets"]]
+    return [_share(values), *quality, _fit(values), values["fitted"]["ended"]]
 
 
 def _share(values: dict[str, Any]) -> str:
     share, where = values["share"], _where(values)
     if values["fitted"]["status"] == "EXACT":
-        return f"None of the variance is computational: this is the exact Gaussian process. {values['more']['sentence']}"
+        return "None of the variance is computational: this is the exact Gaussian process for these hyper-parameters."
     known = share["method"] == "exact"
-    amount = percent(share["value"]) if known else f"At least {percent(share['value'])} ± {percent(share['error'])}"
+    amount = percent(share["value"]) if known else f"About {percent(share['value'])} ± {percent(share['error'])}"
     return f"{amount} of the variance at {where} is computational. {values['more']['sentence']}"
 
 

@@ -1,0 +1,29 @@
+"""Reports as files, written whole or not at all."""
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from itergp.errors import StorageError
+from itergp.storage.files import replacing
+
+
+def write_page(path: str | PathLike[str], numbers: dict[str, Any]) -> None:
+    """The HTML page of these numbers."""
+    from itergp.report.page import render
+
+    _write(Path(path), render(numbers))
+
+
+def write_twin(path: str | PathLike[str], numbers: dict[str, Any]) -> None:
+    """The numbers themselves, as JSON."""
+    _write(Path(path), json.dumps(numbers, allow_nan=False, indent=1) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with replacing(path) as temporary, open(temporary, "x", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except (OSError, ValueError) as error:  # ValueError: no name of a file
+        raise StorageError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}.") from error
