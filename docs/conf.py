@@ -1,5 +1,6 @@
 """The documentation: `make docs` builds it into build/docs. Nothing in it is loaded from anywhere else."""
 
+import json
 import re
 import shutil
 import sys
@@ -27,7 +28,7 @@ copyright = "The itergp developers, MIT licence"
 version = release = itergp.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_gallery.gen_gallery"]
-exclude_patterns = ["results/*/*.md", "stepping/**"]  # tables are shown by the pages that speak about them
+exclude_patterns = ["stepping/**"]
 templates_path = ["_templates"]
 default_role = "literal"
 html_math_renderer = "mathml"
@@ -106,6 +107,16 @@ def escaped(text):
     return "".join(part if EMPHASIS.fullmatch(part) else MARKUP.sub(r"\\\g<0>", part) for part in EMPHASIS.split(text))
 
 
+def make_page_of_experiment(app, docname, source):
+    """The folder of an experiment holds a table, a figure, and what is known about the run: together they are a page."""
+    if docname.startswith("results/") and docname.endswith("/table"):
+        folder = HERE / Path(docname).parent
+        about = json.loads((folder / "about.json").read_text())
+        figure = "![](figure.png)\n\n" if (folder / "figure.png").exists() else ""
+        said = f"{about['title'][0].upper()}{about['title'][1:]} ({about['figure of the paper']}; `{about['command']}`)."
+        source[0] = f"# {folder.name.replace('-', ' ').capitalize()}\n\n{said}\n\n{figure}{source[0]}"
+
+
 def leave_out_what_is_missing(app, docname, source):
     """Entries of the contents whose page is not written yet."""
     if docname == "index":
@@ -115,6 +126,14 @@ def leave_out_what_is_missing(app, docname, source):
 def names_missing_page(line):
     entry = re.fullmatch(r"[^`|]+<([\w/-]+)>\s*", line)
     return entry is not None and not (HERE / f"{entry[1]}.md").exists()
+
+
+def unlink_files(app, doctree):
+    """Links to files of the repository that are no pages, such as a test, remain as text."""
+    for link in list(doctree.findall(lambda node: isinstance(node, pending_xref) and node["reftype"] == "myst")):
+        target = (HERE / Path(app.env.docname).parent / link["reftarget"].partition("#")[0]).resolve()
+        if target.exists() and (target.is_dir() or not target.is_relative_to(HERE)):
+            link.replace_self(link.children)
 
 
 def link_names(app, doctree):
@@ -145,7 +164,9 @@ def copy_the_stepping_page(app, error):
 def setup(app):
     warnings.filterwarnings("ignore", message="Matplotlib is currently using agg")  # examples end without plt.show()
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
+    app.connect("source-read", make_page_of_experiment)
     app.connect("source-read", leave_out_what_is_missing)
+    app.connect("doctree-read", unlink_files)
     app.connect("doctree-read", link_names)
     app.connect("autodoc-process-docstring", read_docstring)
     app.connect("autodoc-process-signature", shorten_types)
