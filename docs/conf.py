@@ -1,6 +1,7 @@
 """The documentation: `make docs` builds it into build/docs. Nothing in it is loaded from anywhere else."""
 
 import json
+import logging
 import re
 import shutil
 import sys
@@ -19,6 +20,7 @@ from sphinx.util.typing import stringify_annotation
 import itergp
 
 matplotlib.use("Agg")
+logging.getLogger("jax").setLevel(logging.WARNING)  # it would tell of every device that it did not find
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for reading_order
 
