@@ -1,0 +1,416 @@
+"""Every number of a report is what an independent computation gives."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as skl
+from sklearn.metrics import root_mean_squared_error
+
+from itergp import IterGPRegressor, MaxActions, metrics
+from itergp.errors import InputError
+from itergp.report import numbers, points, share
+from itergp.report.numbers import positions
+
+N, TEST, ACTIONS, NEAR = 90, 40, 24, 5
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (N + TEST, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, 3.0]
+Y = 40 + 7 * np.sin(4 * X[:, 0]) + 0.5 * X[:, 1] + RNG.standard_normal(N + TEST)
+X_TEST, Y_TEST = X[N:], Y[N:]
+LENGTHS = np.array([0.5, 1.5, 9.0])
+
+
+def fitted(budget=f"{ACTIONS} actions", neighbours=NEAR, y=Y, rows=N, **more):
+    from itergp import Matern32
+
+    kernel = more.pop("kernel", 1.5 * Matern32(LENGTHS))
+    return IterGPRegressor(kernel=kernel, noise=0.05, learn=False, budget=budget, neighbours=neighbours, **more).fit(
+        X[:rows], y[:rows]
+    )
+
+
+def exact_gp(model, rows):
+    """scikit-learn's GP with the same hyper-parameters on some of the training rows, in the model's scaled units."""
+    kernel = skl.ConstantKernel(1.5, "fixed") * skl.Matern(LENGTHS, "fixed", nu=1.5)
+    inputs, targets = model.scaling_.inputs(X[rows]), model.scaling_.targets(Y[rows])
+    return GaussianProcessRegressor(kernel, alpha=0.05, optimizer=None).fit(inputs, targets)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted()
+
+
+@pytest.fixture(scope="module")
+def tested(model):
+    return numbers(model, X_TEST, Y_TEST)
+
+
+def close(found, expected, digits=7e-5):
+    """As far as five digits tell."""
+    found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
+    np.testing.assert_allclose(found, expected, rtol=digits, atol=1e-9 + 1e-6 * np.abs(expected).max())
+
+
+# At test data.
+
+
+def test_the_last_position_is_the_model_as_it_predicts(model, tested):
+    mean, std = model.predict(X_TEST, return_std=True)
+    found = tested["targets"][0]["metrics"]
+    close(found["rmse"][-1], root_mean_squared_error(Y_TEST, mean))
+    close(found["nll"][-1], -norm.logpdf(Y_TEST, mean, std).mean())
+    close(found["coverage"][-1], (np.abs(Y_TEST - mean) < norm.ppf(0.975) * std).mean())
+    close(found["crps"][-1], metrics.crps(Y_TEST, mean, std**2))
+    assert tested["path"]["labels"][-1] == f"with {NEAR} local actions"
+    assert tested["points"] == {"source": "test data", "count": TEST, "note": f"All {TEST} rows of the test data."}
+
+
+def test_a_position_is_a_model_with_so_many_actions(tested):
+    for k in (0, 1, 10, len(tested["path"]["actions"]) - 2):
+        actions = tested["path"]["actions"][k]
+        mean, std = fitted(f"{actions} actions", neighbours=0).predict(X_TEST, return_std=True)
+        close(tested["targets"][0]["metrics"]["rmse"][k], root_mean_squared_error(Y_TEST, mean))
+        close(tested["targets"][0]["metrics"]["nll"][k], -norm.logpdf(Y_TEST, mean, std).mean())
+
+
+def test_calibration_and_pit_count_the_observations(model, tested):
+    mean, std = model.predict(X_TEST, return_std=True)
+    target, u = tested["targets"][0], norm.cdf(Y_TEST, *model.predict(X_TEST, return_std=True))
+    levels = np.array(target["calibration"]["levels"])
+    inside = np.abs(Y_TEST - mean)[:, None] <= norm.ppf(0.5 + levels / 2) * std[:, None]
+    close(target["calibration"]["observed"][-1], inside.mean(axis=0))
+    np.testing.assert_array_equal(target["pit"]["counts"][-1], np.histogram(u, 10, (0, 1))[0])
+
+
+def test_residuals_and_worst_points(model, tested):
+    mean, std = model.predict(X_TEST, return_std=True)
+    z, target = (Y_TEST - mean) / std, tested["targets"][0]
+    counts = np.array(target["residuals"]["counts"])
+    assert counts.sum() == TEST
+    expected = np.histogram(np.clip(z, -4, 4), target["residuals"]["y_edges"])[0]
+    np.testing.assert_array_equal(counts.sum(axis=0), expected)
+    order = np.argsort(-np.abs(z))[:20]
+    assert [row["row"] for row in target["worst"]] == order.tolist()
+    close([row["z"] for row in target["worst"]], z[order])
+    close([row["mean"] for row in target["worst"]], mean[order])
+    close([row["std"] for row in target["worst"]], std[order])
+    worst = target["worst"][0]
+    assert list(worst["features"]) == ["x1", "x2", "x3"]  # by relevance: the shortest lengthscale first
+    close(list(worst["features"].values()), X_TEST[order[0]])
+
+
+def test_the_share_and_the_decomposition_are_those_of_decompose(model, tested):
+    parts = model.decompose(X_TEST)
+    assert tested["share"]["method"] == "exact"
+    close(tested["share"]["value"], parts.computational.sum() / parts.combined.sum())
+    close(tested["path"]["share"][-1], tested["share"]["value"])
+    order = np.argsort(parts.combined)
+    close(tested["targets"][0]["decomposition"]["mathematical"], parts.mathematical[order])
+    close(tested["targets"][0]["decomposition"]["computational"], parts.computational[order])
+    close(tested["targets"][0]["decomposition"]["noise"], parts.noise[0])
+    first = fitted("11 actions", neighbours=0).decompose(X_TEST)
+    k = tested["path"]["actions"].index(11)
+    close(tested["path"]["share"][k], first.computational.sum() / first.combined.sum())
+
+
+def test_what_more_compute_would_buy_follows_from_the_last_doubling(model, tested):
+    now, half = (m.decompose(X_TEST).computational.sum() for m in (model, fitted(f"{ACTIONS // 2} actions")))
+    exact = model.decompose(X_TEST).mathematical.sum()
+    left = now * now / half
+    close(tested["more"]["share"], left / (exact + left), 1e-3)
+    first, last = (model.posterior_.trace[i] for i in (0, -1))
+    assert first.actions == last.actions == ACTIONS  # one block, so all of it is the price of a doubling
+    close(tested["more"]["seconds"], last.seconds)
+
+
+def test_slices_are_predictions_along_each_feature(model, tested):
+    slices = tested["targets"][0]["slices"]
+    assert [s["feature"] for s in slices] == ["x1", "x2", "x3"]
+    exact = exact_gp(model, np.arange(N))
+    for j, s in enumerate(slices):
+        grid = np.tile(np.median(X[:N], axis=0), (len(s["x"]), 1))
+        grid[:, j] = s["x"]
+        mean, std = model.predict(grid, return_std=True, include_noise=False)
+        close(s["mean"][-1], mean, 1e-3)  # the x of a slice has five digits
+        close(s["combined"][-1], std**2, 2e-3)
+        scaled = exact.predict(model.scaling_.inputs(grid), return_std=True)[1] ** 2
+        close(s["mathematical"], scaled * model.scaling_.y_scale**2, 2e-3)
+        close(s["noise"], 0.05 * model.scaling_.y_scale**2)
+        assert set(s["near"]["x"]) <= {float(f"{x:.5g}") for x in X[:N, j]}
+    early = fitted("11 actions", neighbours=0)
+    grid[:, 2] = slices[2]["x"]
+    mean, std = early.predict(grid, return_std=True, include_noise=False)
+    k = tested["path"]["actions"].index(11)
+    close(slices[2]["mean"][k], mean, 1e-3)
+    close(slices[2]["combined"][k], std**2, 1e-3)
+
+
+# By held-out folds.
+
+
+def test_held_out_folds_of_an_exact_model_are_refits_without_the_fold():
+    model = fitted(budget=None)
+    found = numbers(model)
+    held = points.from_folds(model.posterior_, model.row_counts_, 0, False)
+    mean, variance = np.empty(N), np.empty(N)
+    for fold in held.folds:
+        rest = np.setdiff1d(np.arange(N), fold.F)
+        gp = exact_gp(model, rest)
+        constant = model.posterior_.problem.prior.mean(model.scaling_.inputs(X[fold.F]))
+        assert np.abs(constant).max() < 1e-12  # the mean of scaled targets, so scikit-learn's zero mean is the same
+        mean[fold.F], std = gp.predict(model.scaling_.inputs(X[fold.F]), return_std=True)
+        variance[fold.F] = std**2 + 0.05
+    mean, variance = model.scaling_.mean(mean), model.scaling_.variance(variance)
+    close(found["targets"][0]["metrics"]["rmse"][-1], root_mean_squared_error(Y[:N], mean))
+    close(found["targets"][0]["metrics"]["nll"][-1], -norm.logpdf(Y[:N], mean, np.sqrt(variance)).mean())
+    assert found["points"]["count"] == N
+    assert (found["share"]["value"], found["share"]["error"], found["more"]["share"]) == (0.0, 0.0, None)
+    assert "exact" in found["verdict"][0]
+
+
+def test_the_share_of_held_out_rows_is_against_the_exact_gp_without_their_fold(model):
+    found = numbers(model)
+    held = points.from_folds(model.posterior_, model.row_counts_, NEAR, False)
+    combined = held.local(NEAR)[1]
+    exact = np.empty(N)
+    for fold in held.folds:
+        gp = exact_gp(model, np.setdiff1d(np.arange(N), fold.F))
+        exact[fold.F] = gp.predict(model.scaling_.inputs(X[fold.F]), return_std=True)[1] ** 2
+    close(found["share"]["value"], 1 - exact.sum() / combined.sum(), 1e-4)
+    assert "optimistic: the actions were chosen" in found["points"]["note"]
+
+
+def test_without_the_exact_gp_the_share_is_estimated_from_below_with_an_error(model, monkeypatch):
+    exact = numbers(model, X_TEST, Y_TEST)["share"]["value"]
+    monkeypatch.setattr(share, "EXACT_ROWS", 0)
+    monkeypatch.setattr(share, "FEW", TEST)
+    monkeypatch.setattr(share, "WIDE", 40)
+    values = numbers(model, X_TEST, Y_TEST)
+    assert values["share"]["method"] == "estimated"
+    assert 0 < values["share"]["value"] <= exact
+    assert exact - values["share"]["value"] <= 3 * values["share"]["error"]
+    assert values["targets"][0]["slices"][0]["mathematical"] is None
+    assert values["verdict"][0].startswith("About ")
+
+
+def test_the_error_of_an_estimate_is_that_of_the_choice_of_points(model, monkeypatch):
+    monkeypatch.setattr(share, "EXACT_ROWS", 0)
+    monkeypatch.setattr(share, "WIDE", N)  # as many neighbours as rows: exact where it looks
+    monkeypatch.setattr(share, "FEW", 10)
+    test = points.from_test_data(model.posterior_, model.scaling_.inputs(X_TEST), model.scaling_.targets(Y_TEST), 0.05)
+    found = share.parts(test, test.local(NEAR)[1], NEAR, None)
+    parts = model.decompose(X_TEST[found.chosen])
+    close(found.share, parts.computational.sum() / parts.combined.sum(), 1e-3)
+    whole = model.decompose(X_TEST)
+    truth = whole.computational.sum() / whole.combined.sum()
+    assert 0 < found.error < 0.5 * truth
+    assert abs(found.share - truth) < 3 * found.error
+
+
+# Every kind of model.
+
+
+def strict(values):
+    """As JSON for machines: no NaN, no infinity, nothing that is not JSON."""
+    assert json.loads(json.dumps(values, allow_nan=False)) == values
+    return values
+
+
+def shape(value):
+    """The keys of a report, without the names of features and seconds."""
+    if isinstance(value, dict):
+        return {key: shape(part) for key, part in value.items() if key != "features"}
+    return [shape(value[0])] if isinstance(value, list) and value and isinstance(value[0], dict) else None
+
+
+def test_the_example_has_the_keys_of_a_report(tested):
+    example = json.loads((Path(__file__).parent / "example.json").read_text())
+    learned = numbers(IterGPRegressor(budget="5 actions", kernel="rbf").fit(X[:20, :1], Y[:20]))
+    assert shape(example) == shape(learned)
+
+
+def test_positions_are_few_and_end_with_the_model():
+    for actions in (0, 1, 5, 60):
+        model = fitted(f"{actions} actions")
+        ranks = positions(model.posterior_)
+        assert ranks[0] == 0
+        assert ranks[-1] == actions
+        assert len(ranks) <= 26
+        assert (np.diff(ranks) > 0).all()
+
+
+@pytest.mark.parametrize("neighbours", [0, NEAR])
+def test_a_model_without_any_action_is_reported_too(neighbours):
+    values = strict(numbers(fitted("0 actions", neighbours)))
+    assert values["path"]["labels"][0] == "no computation"
+    assert values["more"]["share"] is None
+    assert "0 actions" in values["more"]["sentence"]
+    assert len(values["path"]["labels"]) == 1 + (neighbours > 0)
+
+
+def test_several_targets_have_each_their_own_units():
+    y = np.stack([Y, 1000 * Y[::-1]], axis=1)
+    model = fitted(y=y)
+    values = strict(numbers(model, X_TEST, y[N:], target_names=["a", "b"]))
+    mean, std = model.predict(X_TEST, return_std=True)
+    for t, name in enumerate("ab"):
+        target = values["targets"][t]
+        assert target["name"] == name
+        close(target["metrics"]["rmse"][-1], root_mean_squared_error(y[N:, t], mean[:, t]))
+        close(target["metrics"]["nll"][-1], -norm.logpdf(y[N:, t], mean[:, t], std[:, t]).mean())
+        close(target["unit_sd"], y[:N, t].std())
+        close(values["fitted"]["noise"][t], 0.05 * y[:N, t].var())
+    assert len(numbers(model)["targets"]) == 2
+
+
+def test_many_targets_keep_the_page_small():
+    y = np.tile(Y[:, None], (1, 12)) + RNG.standard_normal((N + TEST, 12))
+    values = strict(numbers(fitted(y=y)))
+    assert len(values["targets"]) == 8
+    assert len(values["fitted"]["targets"]) == 12
+    assert any("first 8 of 12 targets" in text for text in values["warnings"])
+    assert len(json.dumps(values)) < 1e6
+
+
+def test_one_feature_is_the_classic_picture():
+    model = IterGPRegressor(noise=0.01, learn=False, budget="12 actions").fit(X[:N, :1], Y[:N])
+    values = strict(numbers(model))
+    (line,) = values["targets"][0]["slices"]
+    assert len(line["x"]) == 120
+    assert line["held_at"] == ""
+    assert min(line["x"]) < X[:N, 0].min() < X[:N, 0].max() < max(line["x"])
+    assert sorted(line["near"]["y"]) == sorted(float(f"{y:.5g}") for y in Y[:N])
+
+
+HOSTILE = ["</script><script>alert(1)</script>", '" onload="x', "{{7*7}}\u2028\x00"]
+
+
+def test_hostile_names_pass_through_as_text(model):
+    values = strict(numbers(model, X_TEST, Y_TEST, feature_names=HOSTILE, target_names=["<b>"], dropped=["<i>"]))
+    assert values["fitted"]["feature_names"] == HOSTILE
+    assert list(values["targets"][0]["worst"][0]["features"]) == HOSTILE
+    assert "<i>" in values["data"]["dropped"]
+
+
+def test_a_model_from_a_file_says_the_same_but_for_what_no_file_keeps(model, tmp_path):
+    expected = numbers(model)
+    for refinable in (True, False):
+        model.save(tmp_path / "m.itergp", refinable)
+        found = strict(numbers(IterGPRegressor.load(tmp_path / "m.itergp")))
+        assert found["fitted"]["memory_bytes"] is None
+        assert found["learning"] == []
+        for key in ("rmse", "nll", "coverage", "crps"):
+            close(found["targets"][0]["metrics"][key], expected["targets"][0]["metrics"][key], 1e-4)
+        close(found["share"]["value"], expected["share"]["value"], 1e-4)
+        assert found["convergence"] == expected["convergence"]
+        assert found["hyperparameters"] == expected["hyperparameters"]
+
+
+def test_an_exact_model_that_cannot_be_refined(tmp_path):
+    model = fitted(budget=None, neighbours=NEAR)
+    expected = numbers(model)
+    model.save(tmp_path / "m.itergp", refinable=False)
+    found = strict(numbers(IterGPRegressor.load(tmp_path / "m.itergp")))
+    close(found["targets"][0]["metrics"]["rmse"], expected["targets"][0]["metrics"]["rmse"], 1e-4)
+    assert found["fitted"]["status"] == "EXACT"
+    assert found["path"]["labels"][-1] == f"all {N} actions: exact"
+
+
+def test_duplicates_are_told_and_held_out_together():
+    twice = np.concatenate([np.arange(N), np.arange(30)])
+    model = IterGPRegressor(noise=0.05, learn=False, budget="30 actions").fit(X[twice], Y[twice])
+    values = strict(numbers(model))
+    assert (values["fitted"]["rows"], values["fitted"]["distinct_rows"], values["points"]["count"]) == (N + 30, N, N)
+    assert "held out together" in values["points"]["note"]
+    assert "120 rows have 90 different inputs" in values["data"]["merged"]
+    assert numbers(model, X_TEST, Y_TEST)["points"]["count"] == TEST
+
+
+def test_kernels_without_a_lengthscale_for_each_feature_are_ranked_by_their_correlation():
+    from itergp import RBF, Linear
+
+    kernel = RBF(0.3).on([2]) + 0.1 * RBF(5.0).on([0]) + 0.01 * Linear(5.0)
+    values = strict(numbers(fitted(kernel=kernel)))
+    assert values["relevance"][0] == {"feature": "x3", "relevance": 1.0, "lengthscale": None}
+    assert values["targets"][0]["slices"][0]["feature"] == "x3"
+
+
+def test_a_feature_that_does_not_vary_has_no_slice():
+    Z = np.column_stack([X[:N, :2], np.ones(N)])
+    values = strict(numbers(IterGPRegressor(noise=0.05, learn=False, budget="9 actions").fit(Z, Y[:N])))
+    assert sorted(s["feature"] for s in values["targets"][0]["slices"]) == ["x1", "x2"]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_handful_of_rows(rows):
+    model = IterGPRegressor(noise=0.05, learn=False).fit(X[:rows], Y[:rows])
+    values = strict(numbers(model, X_TEST, Y_TEST))
+    assert values["points"]["count"] == TEST
+    assert strict(numbers(model))["points"]["count"] == rows
+
+
+def test_targets_that_are_all_the_same():
+    model = IterGPRegressor(noise=0.05, learn=False, budget="5 actions").fit(X[:N], np.full(N, 3.0))
+    values = strict(numbers(model))
+    close(values["targets"][0]["metrics"]["rmse"], 0.0)
+
+
+# What was learned.
+
+
+def test_hyperparameters_are_told_with_the_bounds_they_ran_into(monkeypatch):
+    monkeypatch.setattr("itergp.learning.parameters.LENGTH_RANGE", (1e-3, 2.0))  # too short for a feature that says nothing
+    model = IterGPRegressor(kernel="rbf", budget=MaxActions(9)).fit(X[:60], Y[:60])
+    values = strict(numbers(model, feature_names=["a", "b", "c"]))
+    by_name = {row["name"]: row for row in values["hyperparameters"]}
+    assert list(by_name) == [*(f"kernel.lengthscale[{i}]" for i in range(3)), "scale", "noise"]
+    assert by_name["kernel.lengthscale[1]"]["words"].startswith("the lengthscale of b")
+    for i in range(3):
+        close(by_name[f"kernel.lengthscale[{i}]"]["value"], model.kernel_.kernel.lengthscale[i])
+        close((by_name[f"kernel.lengthscale[{i}]"]["low"], by_name[f"kernel.lengthscale[{i}]"]["high"]), (1e-3, 2.0))
+    hit = {row["name"] for row in values["hyperparameters"] if row["at_bound"]}
+    edge = {name for name, row in by_name.items() if not 1.0001 * row["low"] < row["value"] < row["high"] / 1.0001}
+    assert hit == edge
+    assert hit
+    assert len(values["warnings"]) >= len(hit)
+    assert len(values["learning"]) == len(model.trace_.learning) > 0
+    close(values["learning"][-1]["objective"], model.trace_.learning[-1].objective)
+    assert values["fitted"]["memory_bytes"] > 1e7
+
+
+def test_given_hyperparameters_have_no_bounds(tested, model):
+    assert all(row["low"] is None and not row["at_bound"] for row in tested["hyperparameters"])
+    close([row["lengthscale"] for row in tested["relevance"]], LENGTHS * X[:N].std(axis=0))
+    close([row["relevance"] for row in tested["relevance"]], LENGTHS[0] / LENGTHS)
+    assert tested["learning"] == []
+
+
+def test_convergence_is_the_residual_beside_that_of_the_start(model, tested):
+    problem, state = model.posterior_.problem, model.posterior_.state
+    K_hat = np.asarray(problem.prior.kernel(problem.X, problem.X)) + 0.05 * np.eye(N)
+    residual = problem.b - K_hat @ state.representer_weights
+    close(tested["convergence"][-1]["residual"], np.linalg.norm(residual) / np.linalg.norm(problem.b))
+
+
+# What is wrong is said.
+
+
+def test_test_data_must_be_whole_and_fit_the_model(model):
+    for arguments, message in (
+        ((X_TEST, None), "X_test is given and y_test is not"),
+        ((None, Y_TEST), "y_test is given and X_test is not"),
+        ((X_TEST, Y_TEST[:3]), r"y_test has shape \(3,\); expected \(40,\)"),
+        ((X_TEST, np.stack([Y_TEST, Y_TEST], axis=1)), r"y_test has shape \(40, 2\)"),
+        ((X_TEST, np.where(Y_TEST > 40, np.nan, Y_TEST)), "y_test"),
+        ((X_TEST[:, :2], Y_TEST), "2 features"),
+    ):
+        with pytest.raises(InputError, match=message):
+            numbers(model, *arguments)
+    with pytest.raises(InputError, match="feature_names has 2 names; expected 3"):
+        numbers(model, feature_names=["a", "b"])
+    with pytest.raises(InputError, match="target_names has 2 names; expected 1"):
+        numbers(model, target_names=["a", "b"])

@@ -1,0 +1,171 @@
+"""A report as a file, from Python and from the command line; and the card that notebooks show."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import estimator_html_repr
+from typer.testing import CliRunner
+
+from itergp import IterGPRegressor
+from itergp.cli.commands import app
+from itergp.errors import InputError, StorageError
+from itergp.report import numbers, write_twin
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (70, 2))
+Y = np.sin(3 * X[:, 0]) + 0.1 * RNG.standard_normal(70)
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return IterGPRegressor(noise=0.05, learn=False, budget="12 actions").fit(X[:50], Y[:50])
+
+
+def test_report_writes_one_page_and_returns_its_numbers(model, tmp_path):
+    values = model.report(tmp_path / "fit.html", X[50:], Y[50:])
+    page = (tmp_path / "fit.html").read_text()
+    assert values == numbers(model, X[50:], Y[50:])
+    assert page.lower().startswith("<!doctype html>")
+    assert len(page) < 2e6
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//", page)
+    assert [path.name for path in tmp_path.iterdir()] == ["fit.html"]
+
+
+def test_the_twin_is_json_for_machines(model, tmp_path):
+    values = numbers(model)
+    write_twin(tmp_path / "fit.json", values)
+    assert json.loads((tmp_path / "fit.json").read_text()) == values
+
+
+def test_a_page_that_cannot_be_written_leaves_what_was_there(model, tmp_path, monkeypatch):
+    (tmp_path / "fit.html").write_text("old")
+    monkeypatch.setattr("os.replace", lambda *names: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(StorageError, match=r"fit.html cannot be written: No space left on device"):
+        model.report(tmp_path / "fit.html")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+    with pytest.raises(StorageError, match="cannot be written"):
+        model.report(tmp_path / "none" / "fit.html")
+    with pytest.raises(InputError, match="path is 3; expected a path"):
+        model.report(3)
+    with pytest.raises(NotFittedError):
+        IterGPRegressor().report(tmp_path / "fit.html")
+
+
+def test_a_report_changes_nothing_in_the_model(model, tmp_path):
+    before = model.predict(X[50:], return_std=True)
+    passes, attributes = model.posterior_.problem.gram.passes, set(vars(model))
+    model.report(tmp_path / "fit.html")
+    np.testing.assert_array_equal(model.predict(X[50:], return_std=True), before)
+    assert model.posterior_.problem.gram.passes == passes  # no product with the whole of K
+    assert set(vars(model)) == attributes
+
+
+# The card.
+
+
+def test_a_fitted_model_has_a_card_above_the_diagram(model):
+    shown = model._repr_html_()
+    assert shown.count('class="itergp-card"') == 1
+    assert "50 rows; 2 features" in shown
+    assert "12 of 50 actions in 1 passes" in shown
+    assert "sk-top-container" in shown.partition('class="itergp-card"')[2]
+    assert set(model._repr_mimebundle_()) == {"text/plain", "text/html"}
+    with config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+
+
+def test_without_a_fit_it_is_scikit_learns_diagram():
+    without_numbers = lambda html: re.sub(r"-\d+", "", html)  # noqa: E731 (identifiers are counted)
+    unfitted = IterGPRegressor()
+    assert without_numbers(unfitted._repr_html_()) == without_numbers(estimator_html_repr(unfitted))
+
+
+def test_names_in_the_card_are_text():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X[:50], columns=[HOSTILE, "b"])
+    card = IterGPRegressor(noise=0.05, learn=False).fit(frame, Y[:50])._repr_html_().partition("</div>")[0]
+    assert HOSTILE not in card
+    assert "&lt;img src=x" in card
+
+
+# The command line.
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report")
+    for name, rows in (("train", slice(0, 50)), ("test", slice(50, 70))):
+        with open(path / f"{name}.csv", "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["id", HOSTILE, "b", "y"])
+            writer.writerows(zip(range(70)[rows], *X[rows].T.tolist(), Y[rows].tolist(), strict=True))
+    fit = ("fit", path / "train.csv", "--target", "y", "--drop", "id", "--budget", "12 actions", "--out", path / "m.itergp")
+    assert run(*fit).exit_code == 0
+    return path
+
+
+def test_the_command_writes_a_page_beside_the_model_and_says_the_verdict(folder):
+    result = run("report", folder / "m.itergp")
+    assert result.exit_code == 0, result.output
+    assert "of the variance at 50 held-out rows is computational" in " ".join(result.stdout.split())
+    assert result.stderr.strip().endswith("m.html")
+    page = (folder / "m.html").read_text()
+    assert HOSTILE not in page
+    (folder / "m.html").unlink()
+
+
+def test_test_rows_are_read_as_the_model_knows_them(folder, tmp_path):
+    result = run("report", folder / "m.itergp", "--data", folder / "test.csv", "--json", "--out", tmp_path / "t.html")
+    assert result.exit_code == 0, result.output
+    values = json.loads(result.stdout)
+    model = IterGPRegressor.load(folder / "m.itergp")
+    mean = model.predict(X[50:])
+    assert values["targets"][0]["metrics"]["rmse"][-1] == pytest.approx(np.sqrt(np.mean((mean - Y[50:]) ** 2)), rel=1e-4)
+    assert values["fitted"]["feature_names"] == [HOSTILE, "b"]
+    assert values["fitted"]["targets"] == ["y"]
+    assert values["data"]["dropped"] == "Columns left out by who fitted the model: id."
+    assert (tmp_path / "t.html").exists()
+
+
+def test_json_alone_writes_no_file(folder):
+    before = sorted(folder.iterdir())
+    result = run("report", folder / "m.itergp", "--json")
+    assert json.loads(result.stdout)["points"]["source"] == "held-out folds"
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["none.itergp"], 2, "none.itergp does not exist"),
+        (["train.csv"], 1, "train.csv was not written by this library"),
+        (["m.itergp", "--data", "none.csv"], 2, "none.csv does not exist"),
+        (["m.itergp", "--out", "fit.pdf"], 2, "fit.pdf ends in '.pdf'; expected the name of a page"),
+        (["m.itergp", "--out", "none/fit.html"], 2, "the folder none does not exist"),
+        (["m.itergp", "--data", "bare.csv"], 2, "bare.csv lacks the column"),
+        (["m.itergp", "--data", "blind.csv"], 2, "blind.csv lacks the column 'y', the target"),
+        (["plain.itergp", "--data", "test.csv"], 2, "does not say which column is the target|lacks the column|has names"),
+    ],
+)
+def test_bad_use_is_one_line_and_writes_nothing(folder, monkeypatch, arguments, code, message):
+    (folder / "bare.csv").write_text("b,y\n1,2\n")
+    (folder / "blind.csv").write_text(f"{HOSTILE},b\n1,2\n")
+    IterGPRegressor(noise=0.05, learn=False, budget="3 actions").fit(X[:50], Y[:50]).save(folder / "plain.itergp")
+    before = sorted(folder.iterdir())
+    monkeypatch.chdir(folder)
+    result = run("report", *arguments)
+    assert result.exit_code == code, result.output
+    assert re.search(message, result.stderr), result.stderr
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert sorted(folder.iterdir()) == before
