@@ -212,7 +212,7 @@ def exists(dotted):
             with contextlib.suppress(ImportError):
                 importlib.import_module(".".join(["itergp", *words[: i + 1]]))
         if not hasattr(thing, word):
-            return False
+            return word in getattr(thing, "__dataclass_fields__", ())
         thing = getattr(thing, word)
     return True
 
