@@ -104,8 +104,11 @@ class Posterior:
         ranks_ = np.arange(self.rank + 1) if ranks is None else np.asarray(ranks)
         if ranks_.ndim != 1 or ranks_.dtype.kind not in "iu" or (ranks_ < 0).any() or (ranks_ > self.rank).any():
             raise InputError(f"ranks is {ranks!r}; expected integers from 0 to {self.rank}, the rank of this posterior.")
-        W, z = self.weights(X), self.state.z[: self.rank]
-        k0 = self.problem.prior.var(X)
+        return self.path_by(X, self.weights(X), ranks_)
+
+    def path_by(self, X: np.ndarray, W: np.ndarray, ranks_: np.ndarray) -> Path:
+        """`path`, for who has the weights at X already."""
+        z, k0 = self.state.z[: self.rank], self.problem.prior.var(X)
         means, variances = {}, {}
         update, variance = np.zeros((len(X), self.problem.targets)), k0.copy()
         for j in range(self.rank + 1):

@@ -72,15 +72,18 @@ class LocalPosterior:
 
     def marginals(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances, in batches."""
-        posterior = self.posterior
-        X = posterior._inputs(X)
-        problem, state = posterior.problem, posterior.state
+        X = self.posterior._inputs(X)
+        return self.marginals_by(X, self.posterior.weights(X))
+
+    def marginals_by(self, X: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`marginals`, for who has the weights at X already."""
+        posterior, problem, state = self.posterior, self.posterior.problem, self.posterior.state
         J = nearest_rows(posterior, X, min(self.neighbours, problem.n))
         rows, position = np.unique(J, return_inverse=True)
         J = position.reshape(J.shape)
         require_bytes(8.0 * rows.size * state.rank * 2, f"{state.rank} weights at {rows.size} neighbours", "Predict in batches.")
         H = self._rows_of_whitened_products(rows)
-        W, k0 = posterior.weights(X), problem.prior.var(X)
+        k0 = problem.prior.var(X)
         mean = W.T @ state.z[: state.rank]
         variance = posterior._subtract(k0, W)
         jitter, residual = self.rounding(), state.residual[rows]

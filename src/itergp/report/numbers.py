@@ -40,10 +40,7 @@ def numbers(
     names, targets = _names(model, feature_names), _target_names(model, target_names)
     points = _points(model, posterior, X_test, y_test, neighbours)
     ranks, L = positions(posterior), share.mathematical_factor(posterior)
-    means, variances = points.path(ranks)
-    if neighbours:
-        mean, variance = points.local(neighbours)
-        means, variances = np.concatenate([means, mean[None]]), np.concatenate([variances, variance[None]])
+    means, variances = points.path(ranks, neighbours)
     parts = share.parts(points, variances[-1], neighbours, L)
     order, relevances = _relevance(model, posterior, names)
     lines = slices.lines(posterior, order, len(targets))

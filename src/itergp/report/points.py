@@ -42,8 +42,8 @@ class Points(ABC):
         """The variance of each observation, (m,)."""
 
     @abstractmethod
-    def path(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """After each of these numbers of actions."""
+    def path(self, ranks: np.ndarray, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+        """After each of these numbers of actions; then with so many local actions on top, unless there are none: (K, m, t)."""
 
     @abstractmethod
     def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
@@ -52,6 +52,10 @@ class Points(ABC):
     @abstractmethod
     def exact(self, L: np.ndarray) -> np.ndarray:
         """The exact GP's variances; L L^T = K_hat."""
+
+    @abstractmethod
+    def few(self, number: int) -> np.ndarray:
+        """A random choice of so many of the points, for what is expensive."""
 
     @abstractmethod
     def some(self, chosen: np.ndarray) -> "Points":
@@ -87,9 +91,8 @@ class TestData(Points):
     def noise(self) -> np.ndarray:
         return np.full(self.rows.size, self.one_noise)
 
-    def path(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = self.posterior.path(self.X, ranks.tolist())
-        return _columns(found.mean, 1), found.var
+    def path(self, ranks: np.ndarray, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+        return path_at(self.posterior, self.X, ranks, neighbours)
 
     def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
         mean, variance = self.posterior.local(neighbours).marginals(self.X)
@@ -97,6 +100,9 @@ class TestData(Points):
 
     def exact(self, L: np.ndarray) -> np.ndarray:
         return variance_by(L, self.posterior, self.X)
+
+    def few(self, number: int) -> np.ndarray:
+        return chosen_rows(self.rows.size, number)
 
     def some(self, chosen: np.ndarray) -> "TestData":
         return replace(self, rows=self.rows[chosen])
@@ -139,7 +145,7 @@ class HeldOut(Points):
             if asked.size:
                 yield fold, np.searchsorted(fold.F, self.rows[asked]), asked
 
-    def path(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def path(self, ranks: np.ndarray, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
         mean = np.empty((len(ranks), self.rows.size, self.posterior.problem.targets))
         variance = np.empty((len(ranks), self.rows.size))
         for fold, wanted, asked in self._each():
@@ -148,7 +154,7 @@ class HeldOut(Points):
         if self.is_exact:
             whole = ranks == self.posterior.rank
             mean[whole], variance[whole] = self._exact()
-        return mean, variance
+        return _with_last(mean, variance, self.local(neighbours)) if neighbours else (mean, variance)
 
     def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
         mean, variance = np.empty((self.rows.size, self.posterior.problem.targets)), np.empty(self.rows.size)
@@ -170,11 +176,18 @@ class HeldOut(Points):
             variance[asked] = exact_variance_without(self.posterior, L, fold.F)[wanted]
         return variance
 
+    def few(self, number: int) -> np.ndarray:
+        """Fold by fold, so that few folds are needed: which rows are in a fold is random already."""
+        return np.sort(np.argsort(self.fold, kind="stable")[:number])
+
     def some(self, chosen: np.ndarray) -> "HeldOut":
         return replace(self, rows=self.rows[chosen], fold=self.fold[chosen])
 
     def seen_by(self, posterior: Posterior) -> "HeldOut":
-        return replace(self, posterior=posterior, folds=tuple(WithoutFold.of(posterior, fold.F) for fold in self.folds))
+        numbers, fold = np.unique(self.fold, return_inverse=True)
+        return replace(
+            self, posterior=posterior, fold=fold, folds=tuple(WithoutFold.of(posterior, self.folds[k].F) for k in numbers)
+        )
 
 
 def from_test_data(posterior: Posterior, X: np.ndarray, y: np.ndarray, noise: float) -> TestData:
@@ -223,6 +236,19 @@ def affordable(posterior: Posterior) -> int:
 def _leading(posterior: Posterior) -> Posterior:
     """The first actions only, to follow the path along; what is predicted from them needs neither weights nor residual."""
     return Posterior(posterior.problem, replace(posterior.state, rank=min(LEADING, posterior.rank)), posterior.policy)
+
+
+def path_at(posterior: Posterior, X: np.ndarray, ranks: np.ndarray, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+    """Means (K, m, t) and variances (K, m) along the path; the last with local actions, unless there are none."""
+    W = posterior.weights(X)
+    found = posterior.path_by(X, W, ranks)
+    means = _columns(found.mean, 1)
+    return _with_last(means, found.var, posterior.local(neighbours).marginals_by(X, W)) if neighbours else (means, found.var)
+
+
+def _with_last(means: np.ndarray, variances: np.ndarray, last: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    mean, variance = last
+    return np.concatenate([means, _columns(mean, 0)[None]]), np.concatenate([variances, variance[None]])
 
 
 def _columns(mean: np.ndarray, lead: int) -> np.ndarray:

@@ -10,9 +10,9 @@ from itergp.errors import InputError
 from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import prefix
 from itergp.posterior.uncertainty import EXACT_ROWS, dense_factor
-from itergp.report.points import Points, chosen_rows
+from itergp.report.points import Points
 
-FEW, WIDE = 48, 512  # points and neighbours of an estimate
+FEW, WIDE = 40, 384  # points and neighbours of an estimate
 SHOWN = 200  # points of a decomposition
 LEAST_ACTIONS = 8  # below, the path says nothing about its future
 
@@ -70,7 +70,7 @@ def parts(points: Points, variance: np.ndarray, neighbours: int, L: np.ndarray |
     if L is not None:
         exact = np.minimum(points.exact(L), variance)  # beyond only by rounding
         return Parts(points, everything, variance, exact, 0.0, None, m)
-    chosen = chosen_rows(m, FEW)
+    chosen = points.few(FEW)
     few, wide = points.some(chosen), max(WIDE, 4 * neighbours)
     combined = variance[chosen]
     half, least = (np.minimum(few.local(number)[1], combined) for number in (wide // 2, wide))
@@ -111,7 +111,7 @@ def more(found: Parts, neighbours: int, trace: Any) -> dict[str, Any]:
     if not found.share > 0:
         return _nothing("More compute would lower the variance by nothing that could be measured here.")
     earlier = found.points.seen_by(prefix(posterior, r // 2))
-    before = earlier.local(neighbours)[1] if neighbours else earlier.path(np.array([r // 2]))[1][0]
+    before = earlier.path(np.array([r // 2]), neighbours)[1][-1]
     computational = float(found.computational.sum())
     fell = computational / max(float(np.maximum(before, found.mathematical).sum()) - (total - computational), computational)
     left = computational * fell

@@ -8,9 +8,10 @@ import numpy as np
 from itergp.posterior.combined import Posterior
 from itergp.posterior.uncertainty import variance_by
 from itergp.prior.kernels import Kernel, parameters
+from itergp.report.points import path_at
 
 FEATURES, SPREAD_OVER = 4, 8  # slices of one target, and of all of them
-POINTS, POINTS_IN_1D = 80, 120
+POINTS, POINTS_IN_1D = 64, 120
 NEAR = 300
 NAMED = 6  # features whose median is told
 
@@ -62,13 +63,7 @@ def variances_along(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Means (K, m, t), variances (K, m) and mathematical variances (m,) of the latent function, all lines in a row."""
     X = np.concatenate([line.X for line in found])
-    path = posterior.path(X, ranks.tolist())
-    means = path.mean if path.mean.ndim == 3 else path.mean[..., None]
-    variances = path.var
-    if neighbours:
-        mean, variance = posterior.local(neighbours).marginals(X)
-        means = np.concatenate([means, (mean if mean.ndim == 2 else mean[:, None])[None]])
-        variances = np.concatenate([variances, variance[None]])
+    means, variances = path_at(posterior, X, ranks, neighbours)
     if posterior.rank == posterior.problem.n:
         return means, variances, variances[-1]
     return means, variances, None if L is None else np.minimum(variance_by(L, posterior, X), variances[-1])
