@@ -7,24 +7,26 @@ import typer
 from rich.table import Table
 
 from itergp.cli.app import app, console, reporting
+from itergp.cli.files import writable
 
 
 @app.command()
 def demo(
     rows: Annotated[int, typer.Option(help="Training points.", min=1000)] = 20_000,
     plot: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("itergp-demo.png"),
+    report: Annotated[Path, typer.Option(help="Where the report of the last fit goes.")] = Path("itergp-demo.html"),
 ) -> None:
-    """Fit the paper's synthetic data under growing budgets, and take the uncertainty apart."""
+    """Fit the paper's synthetic data under growing budgets, take the uncertainty apart, and write a report."""
     with reporting():
-        _demo(rows, plot)
+        _demo(rows, plot, writable(report))
 
 
-def _demo(rows: int, plot: Path) -> None:
+def _demo(rows: int, plot: Path, report: Path) -> None:
     from itergp.demo import NOISE, run
 
     console.print(f"Fitting y = sin(pi x^T 1) + noise at {rows:,} points in 3 dimensions, under a budget of actions.")
     with console.status("computing ..."):
-        measured, picture = run(rows, plot=_plot_path(plot))
+        measured, picture = run(rows, plot=_plot_path(plot), page=report)
     table = Table(title="What each budget bought")
     table.add_column("")
     for row in measured:
@@ -49,6 +51,7 @@ def _demo(rows: int, plot: Path) -> None:
     )
     if picture is not None:
         console.print(f"Picture: {picture}")
+    console.print(f"Report of the last fit, a page to open in a browser: {report}")
 
 
 def _plot_path(path: Path) -> Path | None:
