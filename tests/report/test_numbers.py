@@ -14,6 +14,7 @@ from itergp import IterGPRegressor, MaxActions, metrics
 from itergp.errors import InputError
 from itergp.report import numbers, points, share
 from itergp.report.numbers import positions
+from itergp.report.page import render
 
 N, TEST, ACTIONS, NEAR = 90, 40, 24, 5
 RNG = np.random.default_rng(0)
@@ -215,8 +216,9 @@ def test_the_error_of_an_estimate_is_that_of_the_choice_of_points(model, monkeyp
 
 
 def strict(values):
-    """As JSON for machines: no NaN, no infinity, nothing that is not JSON."""
+    """As JSON for machines: no NaN, no infinity, nothing that is not JSON; and a page can be made of it."""
     assert json.loads(json.dumps(values, allow_nan=False)) == values
+    assert len(render(values)) < 2e6
     return values
 
 

@@ -11,7 +11,6 @@ from itergp.solver.policies import Schedule
 from itergp.storage.states import NotStored
 
 RECORDS = 500  # of a trace, at most
-MANY = 24  # hyper-parameters of one name that are listed; those at a bound always
 
 
 def fitted(model: Any, posterior: Posterior, names: list[str], targets: list[str], neighbours: int) -> dict[str, Any]:
