@@ -73,7 +73,7 @@ def test_a_fitted_model_has_a_card_above_the_diagram(model):
     shown = model._repr_html_()
     assert shown.count('class="itergp-card"') == 1
     assert "50 rows; 2 features" in shown
-    assert "12 of 50 actions in 1 passes" in shown
+    assert "12 of 50 actions in 1 pass over" in shown
     assert "sk-top-container" in shown.partition('class="itergp-card"')[2]
     assert set(model._repr_mimebundle_()) == {"text/plain", "text/html"}
     with config_context(display="text"):

@@ -22,6 +22,7 @@ def facts(model: Any) -> list[tuple[str, str]]:
     posterior, done = model.posterior_, model.posterior_.state.progress
     n, rows, noise = posterior.problem.n, int(model.row_counts_.sum()), model.noise_
     merged = "" if n == rows else f", {n:,} with different inputs"
+    passes = f"{done.passes:,} {'pass' if done.passes == 1 else 'passes'} over the kernel matrix"
     neighbours = getattr(model._process(), "neighbours", 0)
     local = f", and {neighbours} local ones for each prediction" if neighbours else ""
     names = getattr(model, "feature_names_in_", None)
@@ -30,7 +31,7 @@ def facts(model: Any) -> list[tuple[str, str]]:
     found = [
         ("data", f"{rows:,} rows{merged}; {model.n_features_in_:,} features{told}"),
         ("kernel", f"{formula(model.kernel_)}, noise {noise:.3g} ({units})"),
-        ("computed", f"{posterior.rank:,} of {n:,} actions in {done.passes:,} passes over the kernel matrix{local}"),
+        ("computed", f"{posterior.rank:,} of {n:,} actions in {passes}{local}"),
         ("ended", f"{model.status_.value}. {model.status_.advice}"),
     ]
     if "total" in model.timings_:
