@@ -23,7 +23,7 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 
 $(VENV)/.docs: $(VENV)/.installed
-	$(BIN)/pip install --quiet --editable ".[docs]"
+	$(BIN)/pip install --quiet --group docs
 	touch $@
 
 # These pages, with the examples executed: build/docs/index.html. A warning is an error.
