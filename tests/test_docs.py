@@ -159,8 +159,8 @@ def test_the_commands_for_tables_do_their_work(page, tmp_path, monkeypatch):
 
 
 def write_tables(rng):
-    """A table to learn from, one to predict and one with more rows; the colour is a number, which may be a category too."""
-    for file, rows in (("train.csv", 60), ("new.csv", 9), ("more.csv", 8)):
+    """Tables to learn from, to predict, with more rows, and to test with; the colour is a number, which may be a category too."""
+    for file, rows in (("train.csv", 60), ("new.csv", 9), ("more.csv", 8), ("test.csv", 12)):
         a, colour = rng.uniform(-1, 1, rows), rng.integers(0, 2, rows)
         y = np.sin(3 * a) + colour + 0.1 * rng.standard_normal(rows)
         lines = [f"{i},{a[i]},{colour[i]},{y[i]}" for i in range(rows)]
