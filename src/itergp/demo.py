@@ -100,6 +100,7 @@ def line(posterior: Posterior, points: int = 160) -> dict[str, object]:
         "mean": posterior.mean(X),
         "combined": parts.combined,
         "mathematical": parts.mathematical,
+        "exact": parts.exact,
         "truth": np.sin(np.pi * X.sum(axis=1)),
         "title": f"{posterior.rank} actions (passes over K: {posterior.trace[-1].passes})",
     }

@@ -232,11 +232,11 @@ def require_matplotlib() -> None:
 
 
 def save_line_plots(panels: list[dict[str, Any]], path: Path) -> Path:
-    """One panel beside the other, on the same scale: each has t, mean, combined, mathematical, truth and title."""
+    """One panel beside the other, on the same scale: each has t, mean, combined, mathematical, exact, truth, title."""
     figure = new_figure(4.4 * len(panels), 3.4)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axis, panel in zip(axes, panels, strict=True):
-        plot_line(axis, panel["t"], panel["mean"], panel["combined"], panel["mathematical"])
+        plot_line(axis, panel["t"], panel["mean"], panel["combined"], panel["mathematical"], panel["exact"])
         axis.plot(panel["t"], panel["truth"], color=BLACK, lw=1, ls=":", label="truth")
         axis.set_title(panel["title"], fontsize=10)
         axis.set_xlabel("position along the diagonal of the cube")

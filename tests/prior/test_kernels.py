@@ -5,7 +5,23 @@ import pytest
 import sklearn.gaussian_process.kernels as sk
 
 from helpers import KERNELS
-from itergp import RBF, Constant, InputError, Kernel, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
+from itergp import (
+    RBF,
+    Compute,
+    Constant,
+    InputError,
+    Kernel,
+    KernelError,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    Prior,
+    RationalQuadratic,
+    Stationary,
+    condition,
+)
 from itergp.linalg import engines
 from itergp.prior.distances import distance, squared_distance
 from itergp.prior.kernels import OnColumns, Product, Scaled, Sum, parameters, with_parameters
@@ -140,6 +156,23 @@ def test_gradients_are_finite_and_right_where_points_coincide(name):
     assert np.isfinite(slope).all()
     for path, value in parameters(expected).items():
         np.testing.assert_allclose(parameters(slopes)[path], value, rtol=1e-5, atol=1e-5)
+
+
+class Triangular(Stationary):
+    """A profile and nothing else; positive definite on the line."""
+
+    def profile(self, s):
+        return s.__array_namespace__().maximum(1.0 - distance(s), 0.0)
+
+
+def test_a_stationary_kernel_needs_a_profile_and_nothing_more():
+    X = np.random.default_rng(3).uniform(-2, 2, (30, 1))
+    K = Triangular(0.7)(X, X)
+    np.testing.assert_allclose(K, np.maximum(1.0 - np.abs(X - X.T) / 0.7, 0.0), atol=1e-12)
+    posterior = condition(Prior(Triangular(0.7)), X, np.sin(X[:, 0]), 0.1, compute=Compute(dtype="float64"))
+    np.testing.assert_allclose(posterior.mean(X), K @ np.linalg.solve(K + 0.1 * np.eye(30), np.sin(X[:, 0])), atol=1e-8)
+    with pytest.raises(KernelError, match=r"Triangular has no frequencies.*give the kernel a `frequencies` method"):
+        posterior.sample_function()
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -89,9 +89,12 @@ class Stationary(Kernel):
     def profile(self, s: Array) -> Array:
         """The kernel as a function of the squared distance s; profile(0) = 1."""
 
-    @abstractmethod
     def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> np.ndarray:
-        """`size` draws from the spectral density of the profile (Bochner's theorem)."""
+        """`size` draws from the spectral density of the profile (Bochner's theorem): for samples that are functions."""
+        raise KernelError(
+            f"{type(self).__name__} has no frequencies, so no sample of it is a function that is defined everywhere. "
+            "Use posterior.sample(X) at given points, or give the kernel a `frequencies` method."
+        )
 
     def features(self, X: Array) -> Array:
         return X / self.lengthscale
