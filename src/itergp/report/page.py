@@ -106,7 +106,8 @@ def _for_the_browser(numbers: Json) -> Json:
                 "metrics": _short(target.get("metrics")),
                 "slices": [_slice(line) for line in (target.get("slices") or [])[: each if i < SLICES else 0]],
             }
-            | {key: _short(target.get(key)) for key in ("decomposition", "calibration", "pit", "residuals")}
+            | {key: _short(target.get(key)) for key in ("decomposition", "calibration", "pit")}
+            | {"residuals": _residuals(target.get("residuals"))}
             for i, target in enumerate(targets)
         ],
         "share": _short(numbers.get("share")),
@@ -123,6 +124,11 @@ def _slice(line: Json) -> Json:
         "mean": _even(line.get("mean")),
         "near": {"x": _even(near.get("x")), "y": _even(near.get("y"))},
     }
+
+
+def _residuals(found: Any) -> Any:
+    """Edges along the mean are evenly spaced, however far from zero."""
+    return _short(found) | {"x_edges": _even(found.get("x_edges"))} if isinstance(found, dict) else None
 
 
 def _short(value: Any, digits: int = 5) -> Any:

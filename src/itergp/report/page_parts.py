@@ -5,7 +5,7 @@ import math
 import re
 from typing import Any
 
-from itergp.report.page_text import Json, count, duration, finite, memory, number, part, percent, positions, tiles
+from itergp.report.page_text import Json, column, count, duration, finite, memory, number, part, percent, positions, tiles
 
 LISTED = 20  # rows of a table before the rest is folded away
 TILES = (
@@ -96,20 +96,25 @@ def _worst(target: Json, index: int, numbers: Json) -> str:
     worst = target.get("worst") or []
     features = list(dict.fromkeys(feature for point in worst for feature in (part(point, "features") or {})))
     head = ["row", "observed", "predicted", "its sd", "error in sd", *map(name, features)]
-    body = [
-        [count(point.get("row")), *(number(point.get(key)) for key in ("y", "mean", "std")), number(point.get("z"), 3)]
-        + [_feature(part(point, "features"), feature) for feature in features]
-        for point in worst
+    observed = column([point.get(key) for key in ("y", "mean") for point in worst])  # one scale for both, to compare them
+    columns = [
+        [count(point.get("row")) for point in worst],
+        observed[: len(worst)],
+        observed[len(worst) :],
+        [number(point.get("std")) for point in worst],
+        [number(point.get("z"), 3) for point in worst],
+        *(_feature([part(point, "features", feature) for point in worst]) for feature in features),
     ]
+    body = [list(row) for row in zip(*columns, strict=True)]
     several = len(numbers.get("targets") or []) > 1
     title = f"<h3>{name(target.get('name'))}</h3>" if several else ""
     content = table("The worst points", head, body) if worst else '<p class="quiet">No points were recorded.</p>'
     return f'<div class="of-target" data-target="{index}">{title}{content}</div>'
 
 
-def _feature(features: Any, feature: str) -> str:
-    value = (features or {}).get(feature)
-    return name(value) if isinstance(value, str) else number(value)
+def _feature(values: list[Any]) -> list[str]:
+    shown = column([None if isinstance(value, str) else value for value in values])
+    return [name(value) if isinstance(value, str) else text for value, text in zip(values, shown, strict=True)]
 
 
 def hyperparameters(numbers: Json) -> str:

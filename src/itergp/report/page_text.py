@@ -27,14 +27,22 @@ def finite(value: Any) -> float | None:
     return float(value)
 
 
+def column(values: list[Any], digits: int = 4) -> list[str]:
+    """Numbers that are compared: with more digits where they differ by little, as years do."""
+    found = [v for v in map(finite, values) if v is not None]
+    largest, spread = max(map(abs, found), default=0.0), max(found, default=0.0) - min(found, default=0.0)
+    close = math.floor(math.log10(largest)) - math.floor(math.log10(spread)) if largest > 0 and 0 < spread < math.inf else 0
+    return [number(value, min(15, digits + max(0, close - 1))) for value in values]
+
+
 def number(value: Any, digits: int = 4) -> str:
-    """With so many significant digits, no power of ten between 0.001 and 10^6, and thousands separated."""
+    """With so many significant digits, thousands separated; a power of ten below 0.001, and where digits end above 10^6."""
     v = finite(value)
     if v is None:
         return UNKNOWN
     if v == 0:
         return "0"
-    if not 1e-3 <= abs(v) < 1e6:
+    if not 1e-3 <= abs(v) < max(1e6, 10.0**digits):
         return f"{v:.{digits - 1}e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", MINUS)
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(v))))
     return f"{v:,.{decimals}f}".replace("-", MINUS)

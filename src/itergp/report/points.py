@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -254,16 +253,3 @@ def _with_last(means: np.ndarray, variances: np.ndarray, last: tuple[np.ndarray,
 def _columns(mean: np.ndarray, lead: int) -> np.ndarray:
     """Means (..., m) or (..., m, t) as (..., m, t)."""
     return mean if mean.ndim == lead + 2 else mean[..., None]
-
-
-def rounded(value: Any) -> Any:
-    """Plain JSON values: numbers with five digits, null where they are not finite; text as it is."""
-    if isinstance(value, dict):
-        return {str(key): rounded(part) for key, part in value.items()}
-    if isinstance(value, np.ndarray):
-        return rounded(value.tolist())
-    if isinstance(value, list | tuple):
-        return [rounded(part) for part in value]
-    if isinstance(value, float | np.floating):
-        return float(f"{value:.5g}") if np.isfinite(value) else None
-    return value.item() if isinstance(value, np.generic) else value

@@ -1,5 +1,6 @@
 """Mean and bands along the most relevant inputs, the others at their median; after each part of the computation."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,14 +88,20 @@ def relevance(kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | N
     return fall / fall.max() if fall.max() > 0 else np.ones(d), None
 
 
-def held_at(names: list[str], values: np.ndarray, j: int) -> str:
+def held_at(names: list[str], values: np.ndarray, spreads: np.ndarray, j: int) -> str:
     """The medians at which the other features are held."""
     others = [k for k in range(len(names)) if k != j]
     if not others:
         return ""
-    told = ", ".join(f"{names[k]} = {values[k]:.4g}" for k in others[:NAMED])
+    told = ", ".join(f"{names[k]} = {_told(values[k], spreads[k])}" for k in others[:NAMED])
     left = len(others) - NAMED
     return f"The others at their median: {told}" + (f" and {left} more." if left > 0 else ".")
+
+
+def _told(value: float, spread: float) -> str:
+    """To four digits, or to a thousandth of the spread where that takes more."""
+    close = math.floor(math.log10(abs(value))) - math.floor(math.log10(spread)) if value and spread > 0 else 0
+    return f"{value:.{min(15, 4 + max(0, close))}g}"
 
 
 def as_values(
@@ -118,7 +125,7 @@ def as_values(
                 "combined": unit**2 * variances[:, some],
                 "mathematical": None if mathematical is None else unit**2 * mathematical[some],
                 "noise": unit**2 * model.noise_,
-                "held_at": held_at(names, back[0], line.j),
+                "held_at": held_at(names, back[0], scaling.x_scale * np.std(posterior.problem.X, axis=0), line.j),
                 "near": {
                     "x": scaling.x_mean[line.j] + scaling.x_scale[line.j] * posterior.problem.X[line.rows, line.j],
                     "y": centre + unit * y[line.rows],
