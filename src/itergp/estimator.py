@@ -37,7 +37,7 @@ BATCH_BYTES = 2**29  # of weights at test points, at once
 @dataclass(frozen=True)
 class Trace:
     """What a fit did: the records of the learning, the steps of the solver, from which action it resumed, and the most memory
-    that the process had held by its end; None for a model from a file."""
+    that the process had held by the end of the last call; None for a model from a file."""
 
     learning: tuple[Any, ...] = ()
     steps: tuple[Step, ...] = ()
@@ -98,7 +98,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     posterior_ : the `itergp.Posterior` in scaled units; everything below the manners.
     trace_ : what was done: `learning`, `steps` and `resumed_from`.
     status_ : how the fit ended; `status_.advice` is a sentence.
-    timings_ : seconds of each part, and in total.
+    timings_ : seconds of each part, and in total; with those of `refine` and `partial_fit`.
     scaling_, row_counts_, scatter_ : how the data were scaled; how many rows each merged row stands for; their spread.
     n_features_in_, feature_names_in_ : as in scikit-learn.
     """
@@ -342,8 +342,9 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
 
     def _set_posterior(self, posterior: Posterior, clock: Clock) -> None:
         self.posterior_, self.status_ = posterior, posterior.status
-        self.trace_ = replace(self.trace_, steps=posterior.trace)
-        self.timings_ = clock.total()
+        peak = self.trace_.peak_bytes and max(self.trace_.peak_bytes, peak_bytes() or 0)
+        self.trace_ = replace(self.trace_, steps=posterior.trace, peak_bytes=peak)
+        self.timings_ = clock.after(self.timings_)
 
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer) and not isinstance(self.random_state, bool):

@@ -74,6 +74,11 @@ class Clock:
     def total(self) -> dict[str, float]:
         return self.timings | {"total": time.perf_counter() - self.began}
 
+    def after(self, earlier: dict[str, float]) -> dict[str, float]:
+        """The seconds of a model that was acted on once more, since its earlier calls: all of this call went into acting."""
+        now = self.total()["total"]
+        return earlier | {name: earlier.get(name, 0.0) + now for name in ("act", "total")}
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:

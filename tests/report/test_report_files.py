@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,6 +65,20 @@ def test_a_report_changes_nothing_in_the_model(model, tmp_path):
     np.testing.assert_array_equal(model.predict(X[50:], return_std=True), before)
     assert model.posterior_.problem.gram.passes == passes  # no product with the whole of K
     assert set(vars(model)) == attributes
+
+
+@pytest.mark.parametrize("again", [lambda m: m.refine("3 actions"), lambda m: m.partial_fit(X[50:], Y[50:])])
+def test_time_and_memory_are_those_of_all_calls(again, tmp_path):
+    model = IterGPRegressor(noise=0.05, learn=False, budget="6 actions").fit(X[:50], Y[:50])
+    model.timings_ = {"prepare": 1.0, "learn": 500.0, "act": 200.0, "total": 701.0}
+    model.trace_ = replace(model.trace_, peak_bytes=10**15)  # as of a process that had held more
+    values = numbers(again(model))["fitted"]
+    assert values["seconds"]["learn"] == 500.0
+    assert 0 < model.timings_["act"] - 200.0 == pytest.approx(model.timings_["total"] - 701.0)
+    assert values["memory_bytes"] == 10**15
+    assert "<dt>seconds</dt><dd>70" in model._repr_html_()
+    model.trace_ = replace(model.trace_, peak_bytes=1)
+    assert numbers(again(model))["fitted"]["memory_bytes"] > 1e7
 
 
 # The card.
