@@ -128,6 +128,16 @@ def test_what_more_compute_would_buy_follows_from_the_last_doubling(model, teste
     close(tested["more"]["seconds"], last.seconds)
 
 
+def test_beyond_half_of_all_actions_the_rest_makes_it_exact():
+    model = fitted("60 actions", policy="cg")
+    more, trace = numbers(model, X_TEST, Y_TEST)["more"], model.posterior_.trace
+    assert [step.actions for step in trace] == list(range(1, 61))
+    assert more["sentence"].startswith("The remaining 30 actions (")
+    assert "would make it the exact Gaussian process" in more["sentence"]
+    assert more["share"] == 0.0
+    close(more["seconds"], trace[59].seconds - trace[29].seconds)
+
+
 def test_slices_are_predictions_along_each_feature(model, tested):
     slices = tested["targets"][0]["slices"]
     assert [s["feature"] for s in slices] == ["x1", "x2", "x3"]

@@ -15,6 +15,7 @@ from itergp.report.points import Points
 FEW, WIDE = 40, 384  # points and neighbours of an estimate
 SHOWN = 200  # points of a decomposition
 LEAST_ACTIONS = 8  # below, the path says nothing about its future
+PRICE = "Seconds are those of the later half of the actions, by their number."
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,27 +111,39 @@ def more(found: Parts, neighbours: int, trace: Any) -> dict[str, Any]:
     total = float(found.combined.sum())
     if not found.share > 0:
         return _nothing("More compute would lower the variance by nothing that could be measured here.")
+    if 2 * r >= n:
+        return _the_rest(n - r, seconds_of_actions(trace, r, n - r))
     earlier = found.points.seen_by(prefix(posterior, r // 2))
     before = earlier.path(np.array([r // 2]), neighbours)[1][-1]
     computational = float(found.computational.sum())
     fell = computational / max(float(np.maximum(before, found.mathematical).sum()) - (total - computational), computational)
     left = computational * fell
     share = left / (total - computational + left)
-    seconds = seconds_of_doubling(trace, r)
-    actions = min(r, n - r)
+    seconds = seconds_of_actions(trace, r, r)
     cost = "" if seconds is None else f", {duration(seconds)} on the machine of the fit"
     hardly = (
         " It is not global actions that are missing here: more neighbours would help more." if fell > 0.95 and neighbours else ""
     )
     return {
-        "sentence": f"Twice the actions ({actions:,} more{cost}) should bring that share to {percent(share)}.{hardly}",
+        "sentence": f"Twice the actions ({r:,} more{cost}) should bring that share to {percent(share)}.{hardly}",
         "seconds": seconds,
         "share": share,
         "from": (
             f"The last doubling, from {r // 2:,} to {r:,} actions, left {percent(fell)} of the computational variance at these "
-            "points; the next one is assumed to leave as much of it. Seconds are those of the later half of the actions, "
-            "by their number."
+            f"points; the next one is assumed to leave as much of it. {PRICE}"
         ),
+    }
+
+
+def _the_rest(actions: int, seconds: float | None) -> dict[str, Any]:
+    """Fewer actions than another doubling has are left: nothing has to be foretold but their price."""
+    which = f"The remaining {actions:,} actions" if actions > 1 else "The one remaining action"
+    paid = "" if seconds is None else f" ({duration(seconds)} on the machine of the fit)"
+    return {
+        "sentence": f"{which}{paid} would make it the exact Gaussian process: nothing of that share would be left.",
+        "seconds": seconds,
+        "share": 0.0,
+        "from": f"As many actions as different rows are the exact Gaussian process. {PRICE}",
     }
 
 
@@ -138,14 +151,14 @@ def _nothing(reason: str) -> dict[str, Any]:
     return {"sentence": reason, "seconds": None, "share": None, "from": None}
 
 
-def seconds_of_doubling(trace: Any, rank: int) -> float | None:
-    """As many actions again, each at the price of those of the later half, as the trace has it."""
+def seconds_of_actions(trace: Any, rank: int, more: int) -> float | None:
+    """So many more actions after the first ones, each at the price of those of the later half, as the trace has it."""
     ends = [(0, 0.0), *((step.actions, step.seconds) for step in trace)]
     if len(ends) < 2 or ends[-1][0] <= 0:
         return None
     earlier = [end for end in ends if end[0] <= rank // 2][-1]
     actions, seconds = ends[-1][0] - earlier[0], ends[-1][1] - earlier[1]
-    return rank * seconds / actions if actions > 0 and seconds > 0 else None
+    return more * seconds / actions if actions > 0 and seconds > 0 else None
 
 
 def percent(share: float) -> str:
