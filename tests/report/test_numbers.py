@@ -402,6 +402,13 @@ def test_given_hyperparameters_have_no_bounds(tested, model):
     assert tested["learning"] == []
 
 
+def test_a_kernel_with_fixed_bounds_was_not_learned():
+    kernel = skl.ConstantKernel(1.5, "fixed") * skl.Matern(LENGTHS, "fixed", nu=1.5)
+    values = numbers(IterGPRegressor(kernel=kernel, noise=0.05, budget="9 actions").fit(X[:60], Y[:60]))
+    assert all(row["low"] is None and "given, not learned" in row["words"] for row in values["hyperparameters"])
+    assert "hyper-parameters" not in values["points"]["note"]
+
+
 def test_convergence_is_the_residual_beside_that_of_the_start(model, tested):
     problem, state = model.posterior_.problem, model.posterior_.state
     K_hat = np.asarray(problem.prior.kernel(problem.X, problem.X)) + 0.05 * np.eye(N)

@@ -9,6 +9,7 @@ from itergp.posterior.combined import Posterior
 from itergp.prior.kernels import Kernel, OnColumns, Product, Scaled, Sum, parameters
 from itergp.solver.policies import Schedule
 from itergp.storage.states import NotStored
+from itergp.translate import Translated, translate_kernel
 
 RECORDS = 500  # of a trace, at most
 
@@ -63,13 +64,20 @@ def policy_text(asked: Any, used: Any) -> str:
 
 
 def is_learned(model: Any) -> bool:
-    return str(model.learn) not in ("none", "False")
+    """Whether the kernel was: by the records, which neither a file nor a checkpoint keeps; then by what was asked for."""
+    if model.trace_.learning:
+        return True
+    return str(model.learn) not in ("none", "False") and not _given(model).keeps_kernel()
+
+
+def _given(model: Any) -> Translated:
+    return translate_kernel(model.kernel, model.n_features_in_)
 
 
 def hyperparameters(model: Any, posterior: Posterior, names: list[str]) -> list[dict[str, Any]]:
     """Each with the range in which it was sought; in units of the scaled data."""
     learned = is_learned(model)
-    learned_noise = learned and isinstance(model.noise, str)
+    learned_noise = learned and isinstance(model.noise, str) and not _given(model).keeps_noise()
     problem = posterior.problem
     space = Space.of(model.kernel_, model.noise_, problem.X, problem.b, learned_noise)
     low, high = np.exp(space.lower), np.exp(space.upper)
