@@ -52,8 +52,8 @@ def test_any_text_leaves_one_block_of_numbers_that_still_parses(text):
 
 
 def test_marks_that_turn_the_text_around_them_are_made_visible_and_hebrew_is_left_alone():
-    page = render(made_up(positions=2, names=("\u202e21\u202c", "\u05d0\u05d1", "c"), title="\u2066t"))
-    assert not re.search("[\u202a-\u202e\u2066-\u2069]|\\\\u20(2[a-e]|6[6-9])", page)
+    page = render(made_up(positions=2, names=("\u202e21\u202c", "\u05d0\u05d1", "c\u200f\u061c"), title="\u2066t\u200e"))
+    assert not re.search("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\\\\u(20(0[ef]|2[a-e]|6[6-9])|061c)", page)
     assert '<bdi class="name">\ufffd21\ufffd</bdi>' in page
     assert '<bdi class="name">\u05d0\u05d1</bdi>' in page
 

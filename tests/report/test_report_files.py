@@ -103,10 +103,22 @@ def test_without_a_fit_it_is_scikit_learns_diagram():
 
 def test_names_in_the_card_are_text():
     pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(X[:50], columns=[HOSTILE, "b"])
+    frame = pd.DataFrame(X[:50], columns=[HOSTILE, "b\u202e\u200f"])
     card = IterGPRegressor(noise=0.05, learn=False).fit(frame, Y[:50])._repr_html_().partition("</div>")[0]
     assert HOSTILE not in card
     assert "&lt;img src=x" in card
+    assert "b\ufffd\ufffd" in card
+
+
+def test_the_summary_and_the_page_use_the_same_words():
+    from itergp.cli import drawing, measuring
+    from itergp.report import fitted, page, page_text, words
+    from itergp.report import numbers as function
+
+    assert drawing.percent is words.percent
+    assert measuring.formula is fitted.formula
+    assert page.FORMAT is page_text.FORMAT is function.__globals__["FORMAT"]
+    assert [words.percent(v) for v in (0.97, 0.013, 0.0002, 1e-5, 0.0)] == ["97 %", "1.3 %", "0.02 %", "below 0.01 %", "0 %"]
 
 
 # The command line.

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from itergp.cli.app import console, one_line
 from itergp.cli.measuring import Values
+from itergp.report.words import percent
 
 MOST_FEATURES = 12
 
@@ -130,15 +131,6 @@ def _draw_pairs(title: str, rows: Iterable[tuple[str, str]]) -> None:
 
 def number(value: float) -> str:
     return f"{value:.4g}"
-
-
-def percent(share: float) -> str:
-    """With as many digits as say something: 97 %, 1.3 %, 0.02 %."""
-    value = 100.0 * share
-    if 0 < abs(value) < 0.01:
-        return "below 0.01 %"
-    digits = 0 if value == 0 or abs(value) >= 10 else 1 if abs(value) >= 1 else 2
-    return f"{value:.{digits}f} %"
 
 
 def passes(count: int) -> str:

@@ -12,7 +12,8 @@ from scipy.special import ndtri
 from itergp.errors import InputError
 from itergp.estimator import BATCH_BYTES, NEIGHBOURS, IterGPRegressor
 from itergp.posterior.uncertainty import EXACT_ROWS
-from itergp.prior.kernels import Kernel, OnColumns, Product, Scaled, Sum, parameters
+from itergp.prior.kernels import parameters
+from itergp.report.fitted import formula
 from itergp.solver.state import Status
 from itergp.tables import Layout
 
@@ -57,18 +58,6 @@ def _learned(model: IterGPRegressor, layout: Layout) -> Values:
         "noise_share": model.noise_ * y_scale**2 / max(_variance(model), np.finfo(float).tiny),
         "features": _relevances(model, layout.inputs, values),
     }
-
-
-def formula(kernel: Kernel) -> str:
-    """A kernel in a few words, without its lengthscales."""
-    if isinstance(kernel, Scaled):
-        return f"{float(kernel.scale):.3g} * {formula(kernel.kernel)}"
-    if isinstance(kernel, Sum | Product):
-        sign = " + " if isinstance(kernel, Sum) else " * "
-        return f"({formula(kernel.left)}{sign}{formula(kernel.right)})"
-    if isinstance(kernel, OnColumns):
-        return f"{formula(kernel.kernel)} on columns {', '.join(str(column + 1) for column in kernel.columns)}"
-    return type(kernel).__name__
 
 
 def _relevances(model: IterGPRegressor, names: list[str], values: Values) -> list[Values]:

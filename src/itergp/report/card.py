@@ -4,6 +4,7 @@ from html import escape
 from typing import Any
 
 from itergp.report.fitted import formula
+from itergp.report.page_text import harmless
 
 STYLE = (
     ".itergp-card{font:13px/1.5 system-ui,sans-serif;border:1px solid #8888;border-left:4px solid #9467bd;border-radius:4px;"
@@ -14,7 +15,7 @@ STYLE = (
 
 def card(model: Any) -> str:
     """HTML of a few lines; every text in it is escaped."""
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts(model))
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(harmless(text))}</dd>" for name, text in facts(model))
     return f'<style>{STYLE}</style><div class="itergp-card"><strong>IterGPRegressor</strong>, fitted<dl>{rows}</dl></div>'
 
 

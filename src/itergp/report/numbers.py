@@ -11,13 +11,13 @@ from itergp.incoming import new_inputs
 from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import with_targets
 from itergp.report import fitted, quality, share, slices
+from itergp.report.page_text import FORMAT
 from itergp.report.points import LEADING, Points, from_folds, from_test_data
 from itergp.report.rounding import rounded
 from itergp.report.words import title, verdict, warnings
 from itergp.solver.state import Status
 from itergp.validate import as_float64, finite
 
-FORMAT = "itergp-report/1"
 POSITIONS = 24  # of the slider, beside no computation and local actions
 TARGETS = 8  # on a page
 

@@ -15,9 +15,8 @@ from typing import Any
 
 from itergp.errors import InputError
 from itergp.report import page_parts as parts
-from itergp.report.page_text import Json, finite, harmless, label, positions, spoken, tiles
+from itergp.report.page_text import FORMAT, Json, finite, harmless, label, positions, spoken, tiles
 
-FORMAT = "itergp-report/1"
 SCRIPTS = ("draw.js", "figures.js", "page.js")  # joined in this order
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'"
 HYPER = "On a logarithmic scale between the bounds of the search; at a bound, the data may have asked for more."

@@ -4,10 +4,13 @@ import math
 import re
 from typing import Any
 
+FORMAT = "itergp-report/1"
 MINUS = "\N{MINUS SIGN}"
 PERCENT = "\N{NO-BREAK SPACE}%"
 UNKNOWN = "not known"
-TURNING = re.compile("[\u202a-\u202e\u2066-\u2069\ud800-\udfff]")  # overrides of direction, and halves of characters
+TURNING = re.compile(
+    "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)  # marks of direction, and halves of characters
 Json = dict[str, Any]
 
 

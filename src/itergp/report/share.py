@@ -11,6 +11,7 @@ from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import prefix
 from itergp.posterior.uncertainty import EXACT_ROWS, dense_factor
 from itergp.report.points import Points
+from itergp.report.words import percent, roughly
 
 FEW, WIDE = 40, 384  # points and neighbours of an estimate
 SHOWN = 200  # points of a decomposition
@@ -120,7 +121,7 @@ def more(found: Parts, neighbours: int, trace: Any) -> dict[str, Any]:
     left = computational * fell
     share = left / (total - computational + left)
     seconds = seconds_of_actions(trace, r, r)
-    cost = "" if seconds is None else f", {duration(seconds)} on the machine of the fit"
+    cost = "" if seconds is None else f", {roughly(seconds)} on the machine of the fit"
     hardly = (
         " It is not global actions that are missing here: more neighbours would help more." if fell > 0.95 and neighbours else ""
     )
@@ -138,7 +139,7 @@ def more(found: Parts, neighbours: int, trace: Any) -> dict[str, Any]:
 def _the_rest(actions: int, seconds: float | None) -> dict[str, Any]:
     """Fewer actions than another doubling has are left: nothing has to be foretold but their price."""
     which = f"The remaining {actions:,} actions" if actions > 1 else "The one remaining action"
-    paid = "" if seconds is None else f" ({duration(seconds)} on the machine of the fit)"
+    paid = "" if seconds is None else f" ({roughly(seconds)} on the machine of the fit)"
     return {
         "sentence": f"{which}{paid} would make it the exact Gaussian process: nothing of that share would be left.",
         "seconds": seconds,
@@ -159,21 +160,3 @@ def seconds_of_actions(trace: Any, rank: int, more: int) -> float | None:
     earlier = [end for end in ends if end[0] <= rank // 2][-1]
     actions, seconds = ends[-1][0] - earlier[0], ends[-1][1] - earlier[1]
     return more * seconds / actions if actions > 0 and seconds > 0 else None
-
-
-def percent(share: float) -> str:
-    """With as many digits as say something: 97 %, 1.3 %, 0.02 %."""
-    value = 100.0 * share
-    if 0 < abs(value) < 0.01:
-        return "less than 0.01 %"
-    digits = 0 if value == 0 or abs(value) >= 10 else 1 if abs(value) >= 1 else 2
-    return f"{value:.{digits}f} %"
-
-
-def duration(seconds: float) -> str:
-    """About so long, in words."""
-    if seconds < 1:
-        return "less than a second"
-    if seconds < 100:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} minutes" if seconds < 5400 else f"about {seconds / 3600:.1f} hours"

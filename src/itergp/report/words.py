@@ -3,8 +3,6 @@
 import math
 from typing import Any
 
-from itergp.report.share import duration, percent
-
 SURPRISING = 3.0  # standard errors by which a coverage must differ to be called wrong
 
 
@@ -49,7 +47,7 @@ def _fit(values: dict[str, Any]) -> str:
     f = values["fitted"]
     merged = "" if f["rows"] == f["distinct_rows"] else f" ({f['distinct_rows']:,} with different inputs)"
     total = f["seconds"]["total"]
-    time = "" if total is None else f" and took {duration(total)}"
+    time = "" if total is None else f" and took {roughly(total)}"
     memory = "" if f["memory_bytes"] is None else f", with at most {f['memory_bytes'] / 1e9:.2g} GB of memory"
     passes = f"{f['passes']:,} {'pass' if f['passes'] == 1 else 'passes'} over the kernel matrix"
     return (
@@ -80,3 +78,24 @@ def warnings(values: dict[str, Any], shown: int) -> list[str]:
     if targets > shown:
         found.append(f"The first {shown} of {targets} targets are shown.")
     return found
+
+
+# Sizes in the running text; the page's tiles and tables have theirs with fixed decimals, in page_text.
+
+
+def percent(share: float) -> str:
+    """With as many digits as say something: 97 %, 1.3 %, 0.02 %."""
+    value = 100.0 * share
+    if 0 < abs(value) < 0.01:
+        return "below 0.01 %"
+    digits = 0 if value == 0 or abs(value) >= 10 else 1 if abs(value) >= 1 else 2
+    return f"{value:.{digits}f} %"
+
+
+def roughly(seconds: float) -> str:
+    """About so long, in words."""
+    if seconds < 1:
+        return "less than a second"
+    if seconds < 100:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} minutes" if seconds < 5400 else f"about {seconds / 3600:.1f} hours"
