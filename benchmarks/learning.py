@@ -6,7 +6,8 @@ approximation (30 neighbours, `matern_ard` 1.5, maximum likelihood, float64). Se
 together; NLL and RMSE are those of the standardised target; coverage is that of 95 % intervals.
 Error bars are one standard error over the test rows.
 
-    python benchmarks/learning.py [--datasets parkinsons bike] [--peers sgpr vecchia] [--budgets none 10 30 90] [--plot curve.png]
+    python benchmarks/learning.py [--datasets parkinsons bike] [--peers sgpr vecchia merged-vecchia] [--limit 3600]
+                                  [--budgets none 10 30 90] [--plot curve.png]
     python benchmarks/learning.py --records printed.txt ... --plot curve.png        # from what earlier runs printed
 
 `--budgets` are seconds for itergp ("none": its default, counted); with several, `--plot` draws NLL over the budget.
@@ -74,20 +75,29 @@ def sgpr(X, y, X_new, _):
     return prediction.mean.numpy().astype(float), prediction.variance.numpy().astype(float), {"noise": noise}
 
 
-def vecchia(X, y, X_new, _):
+def vecchia(X, y, X_new, _, weights=None):
     import gpboost
 
     model = gpboost.GPModel(
-        gp_coords=X, cov_function="matern_ard", cov_fct_shape=1.5, gp_approx="vecchia", num_neighbors=30, likelihood="gaussian"
-    )
+        gp_coords=X, cov_function="matern_ard", cov_fct_shape=1.5, gp_approx="vecchia", num_neighbors=30, likelihood="gaussian",
+        weights=weights,
+    )  # fmt: skip
     model.fit(y=y)
     prediction = model.predict(gp_coords_pred=X_new, predict_var=True, predict_response=True)
     return prediction["mu"], prediction["var"], {"noise": float(np.ravel(model.get_cov_pars())[0])}
 
 
+def merged_vecchia(X, y, X_new, budget):
+    """The same posterior from merged rows with their numbers as weights; not the same likelihood: it lacks their scatter."""
+    from itergp.duplicates import merge_rows
+
+    rows = merge_rows(X, y)
+    return vecchia(rows.X, rows.y.ravel(), X_new, budget, weights=rows.counts.astype(float))
+
+
 PEERS = (("sgpr", "#d95f02", "SGPR (GPyTorch)"), ("vecchia", "#555555", "Vecchia (GPBoost)"))
 FAR = 6.0  # nats above the curve: a peer is named below the panel then, not drawn
-METHODS = {"itergp": itergp_fit, "sgpr": sgpr, "vecchia": vecchia}
+METHODS = {"itergp": itergp_fit, "sgpr": sgpr, "vecchia": vecchia, "merged-vecchia": merged_vecchia}
 
 
 def worker(method, dataset, budget):
@@ -106,10 +116,14 @@ def worker(method, dataset, budget):
     print(json.dumps(record | about), flush=True)
 
 
-def run(method, dataset, budget="none"):
-    """A record, from a process of its own; None where the peer is missing or fails."""
+def run(method, dataset, budget="none", limit=None):
+    """A record, from a process of its own; None where the peer is missing, fails, or has not ended after `limit` seconds."""
     command = [sys.executable, __file__, "--worker", json.dumps([method, dataset, budget])]
-    done = subprocess.run(command, capture_output=True, text=True)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        print(f"{method} on {dataset} has not ended after {limit:.0f} s")
+        return None
     if done.returncode:
         print(f"{method} on {dataset} failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}")
         return None
@@ -162,7 +176,10 @@ def plot(records, path):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--datasets", nargs="+", default=DATASETS[:4], choices=DATASETS)
-    arguments.add_argument("--peers", nargs="*", default=["sgpr", "vecchia"], choices=["sgpr", "vecchia"])
+    arguments.add_argument(
+        "--peers", nargs="*", default=["sgpr", "vecchia"], choices=[name for name in METHODS if name != "itergp"]
+    )
+    arguments.add_argument("--limit", type=float, help="seconds for each peer")
     arguments.add_argument("--budgets", nargs="+", default=["none"])
     arguments.add_argument("--records", nargs="+", default=[], help="nothing is run: read what was printed")
     arguments.add_argument("--plot")
@@ -173,7 +190,7 @@ def main():
     records = [json.loads(line) for path in options.records for line in Path(path).read_text().splitlines() if line[:1] == "{"]
     for dataset in () if records else options.datasets:
         records += [run("itergp", dataset, budget) for budget in options.budgets]
-        records += [run(peer, dataset) for peer in options.peers]
+        records += [run(peer, dataset, limit=options.limit) for peer in options.peers]
     records = [record for record in records if record is not None]
     shown = ("dataset", "method", "budget", "seconds", "nll", "rmse", "coverage", "noise")
     print_table(shown, [[f"{r[k]:.3g}" if isinstance(r[k], float) else r[k] for k in shown] for r in records])
