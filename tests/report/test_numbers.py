@@ -10,7 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as skl
 from sklearn.metrics import root_mean_squared_error
 
-from itergp import IterGPRegressor, MaxActions, metrics
+from itergp import RBF, IterGPRegressor, MaxActions, metrics
 from itergp.errors import InputError
 from itergp.report import numbers, points, share
 from itergp.report.numbers import positions
@@ -136,6 +136,17 @@ def test_beyond_half_of_all_actions_the_rest_makes_it_exact():
     assert "would make it the exact Gaussian process" in more["sentence"]
     assert more["share"] == 0.0
     close(more["seconds"], trace[59].seconds - trace[29].seconds)
+
+
+def test_where_next_to_nothing_is_computational_nothing_is_foretold():
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1, 1, (120, 1))
+    y = np.sin(3 * x[:, 0]) + 0.1 * rng.standard_normal(120)
+    settings = {"noise": 0.01, "learn": False, "policy": "pseudo-input", "neighbours": 0, "dtype": "float64"}
+    found = numbers(IterGPRegressor(1.0 * RBF(0.8), budget="10 actions", **settings).fit(x, y))
+    assert 0 < found["share"]["value"] < 1e-4
+    assert found["more"]["share"] is None
+    assert "less than 0.01 %" in found["more"]["sentence"]
 
 
 def test_slices_are_predictions_along_each_feature(model, tested):

@@ -159,7 +159,7 @@ def _sample(model: IterGPRegressor) -> np.ndarray:
 
 def _share(model: IterGPRegressor, X: np.ndarray) -> Values:
     """Of what `predict` gives; and, where it uses neighbours, of what the actions alone give that all predictions share."""
-    inputs = model.scaling_.x_mean + model.scaling_.x_scale * X
+    inputs = model.scaling_.original(X)
     latent = latent_variance(model, inputs)
     part, neighbours = computational(model, inputs, latent, MUCH_WIDER), neighbours_of(model)
     share, error = ratio(part.variance, latent, model.posterior_.problem.n)

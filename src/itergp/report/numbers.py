@@ -153,7 +153,7 @@ def _target(
     scaling = model.scaling_
     centre, unit = float(np.atleast_1d(scaling.y_mean)[t]), float(np.atleast_1d(scaling.y_scale)[t])
     y, mean, variance = centre + unit * points.y[:, t], centre + unit * means, unit**2 * (variances + points.noise)
-    X = scaling.x_mean + scaling.x_scale * points.X
+    X = scaling.original(points.X)
     return {
         "name": name,
         "unit_sd": unit * float(np.asarray(posterior.problem.y).reshape(posterior.problem.n, -1)[:, t].std()),

@@ -8,7 +8,6 @@ nothing, and text from the data can do nothing.
 import base64
 import hashlib
 import json
-import math
 from importlib import resources
 from string import Template
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from itergp.errors import InputError
 from itergp.report import page_parts as parts
 from itergp.report.page_text import FORMAT, Json, finite, harmless, label, positions, spoken, tiles
+from itergp.report.rounding import rounded
 
 SCRIPTS = ("draw.js", "figures.js", "page.js")  # joined in this order
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'"
@@ -36,7 +36,7 @@ def render(numbers: Json) -> str:
         policy=f"{NOTHING}; script-src '{_digest(script)}'; style-src '{_digest(style)}'",
         style=style,
         script=script,
-        numbers=_data(_for_the_browser(numbers)),
+        numbers=_data(rounded(_for_the_browser(numbers))),
         title=parts.text(numbers.get("title") or "A fit"),
         summary=_summary(numbers),
         verdict=parts.verdict(numbers),
@@ -92,69 +92,20 @@ def _about(numbers: Json) -> str:
 
 
 def _for_the_browser(numbers: Json) -> Json:
-    """What the figures need, with no more digits than a picture can show; the texts of the tiles at every position."""
+    """What the figures need, and the texts of the tiles at every position."""
     targets, count = numbers.get("targets") or [], positions(numbers)
     each = max(1, SLICES // max(1, len(targets)))
+    path = numbers.get("path") or {}
     return {
         "path": {"labels": [label(numbers, k) for k in range(count)], "spoken": [spoken(numbers, k) for k in range(count)]}
-        | {key: _short((numbers.get("path") or {}).get(key)) for key in ("actions", "share")},
+        | {key: path.get(key) for key in ("actions", "share")},
         "targets": [
             {
                 "name": str(target.get("name")),
                 "tiles": [tiles(numbers, target, k) for k in range(count)],
-                "metrics": _short(target.get("metrics")),
-                "slices": [_slice(line) for line in (target.get("slices") or [])[: each if i < SLICES else 0]],
+                "slices": (target.get("slices") or [])[: each if i < SLICES else 0],
             }
-            | {key: _short(target.get(key)) for key in ("decomposition", "calibration", "pit")}
-            | {"residuals": _residuals(target.get("residuals"))}
+            | {key: target.get(key) for key in ("metrics", "decomposition", "calibration", "pit", "residuals")}
             for i, target in enumerate(targets)
         ],
-        "share": _short(numbers.get("share")),
-        "learning": _short(numbers.get("learning")),
-        "convergence": _short(numbers.get("convergence")),
-    }
-
-
-def _slice(line: Json) -> Json:
-    """Means to a fraction of the scale of the picture, all else to five digits."""
-    near = line.get("near") or {}
-    return {key: _short(value) for key, value in line.items()} | {
-        "x": _even(line.get("x")),
-        "mean": _even(line.get("mean")),
-        "near": {"x": _even(near.get("x")), "y": _even(near.get("y"))},
-    }
-
-
-def _residuals(found: Any) -> Any:
-    """Edges along the mean are evenly spaced, however far from zero."""
-    return _short(found) | {"x_edges": _even(found.get("x_edges"))} if isinstance(found, dict) else None
-
-
-def _short(value: Any, digits: int = 5) -> Any:
-    """Lists and dictionaries with their floats to so many significant digits; what is not finite becomes null."""
-    if isinstance(value, dict):
-        return {str(key): _short(item, digits) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_short(item, digits) for item in value]
-    if isinstance(value, float):
-        return float(f"{value:.{digits}g}") if math.isfinite(value) else None
-    return value
-
-
-def _even(value: Any) -> Any:
-    """Nested lists of floats, rounded to one part in 10^5 of their spread: many digits only where values differ by little."""
-    flat = [v for v in map(finite, _flat(value)) if v is not None]
-    spread = max(flat) - min(flat) if flat else 0.0
-    decimals = 5 - math.floor(math.log10(spread)) if spread > 0 else 15
-    return _rounded(value, min(decimals, 300))
-
-
-def _flat(value: Any) -> list[Any]:
-    return [v for item in value for v in _flat(item)] if isinstance(value, (list, tuple)) else [value]
-
-
-def _rounded(value: Any, decimals: int) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_rounded(item, decimals) for item in value]
-    v = finite(value)
-    return None if v is None else round(v, decimals)
+    } | {key: numbers.get(key) for key in ("share", "learning", "convergence")}

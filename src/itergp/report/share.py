@@ -15,6 +15,7 @@ from itergp.report.words import percent, roughly
 
 FEW, WIDE = 40, 384  # points and neighbours of an estimate
 SHOWN = 200  # points of a decomposition
+SEEN = 1e-4  # of the variance: a smaller share is none
 LEAST_ACTIONS = 8  # below, the path says nothing about its future
 PRICE = "Seconds are those of the later half of the actions, by their number."
 
@@ -110,8 +111,8 @@ def more(found: Parts, neighbours: int, trace: Any) -> dict[str, Any]:
     if r < LEAST_ACTIONS:
         return _nothing(f"What more compute would buy cannot be told from {r} actions.")
     total = float(found.combined.sum())
-    if not found.share > 0:
-        return _nothing("More compute would lower the variance by nothing that could be measured here.")
+    if found.share < SEEN:
+        return _nothing(f"More compute would lower the variance by less than {percent(SEEN)}, as far as could be measured here.")
     if 2 * r >= n:
         return _the_rest(n - r, seconds_of_actions(trace, r, n - r))
     earlier = found.points.seen_by(prefix(posterior, r // 2))

@@ -116,7 +116,7 @@ def as_values(
     values, start = [], 0
     for line in found:
         some, start = slice(start, start + len(line.X)), start + len(line.X)
-        back = scaling.x_mean + scaling.x_scale * line.X
+        back = scaling.original(line.X)
         values.append(
             {
                 "feature": names[line.j],
