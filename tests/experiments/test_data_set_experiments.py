@@ -14,7 +14,8 @@ from itergp.cli.commands import app
 from itergp.datasets import synthetic
 from itergp.duplicates import merge_rows, unmerged
 from itergp.errors import InputError
-from itergp.experiments import EXPERIMENTS, Options, beyond, cggp, regression, svgp
+from itergp.experiments import EXPERIMENTS, Cell, Options, beyond, cggp, regression, svgp
+from itergp.experiments.records import append_line
 from itergp.metrics import nll, rmse
 
 PRIOR, NOISE = Prior(1.2 * Matern32(0.8)), 0.02
@@ -133,6 +134,71 @@ def test_inducing_points_among_duplicates_are_dropped_and_do_no_harm():
     np.testing.assert_allclose(last["lowest_variance"], np.diag(covariance).min(), rtol=1e-5)
 
 
+def column(table, name, after=0):
+    """The values of a column in all rows; or of the one so many places after it."""
+    header, rows = table
+    return [row[list(header).index(name) + after] for row in rows]
+
+
+ABOUT = {"dataset": "bike", "kernel": "RBF", "n": 90, "distinct": 90, "test_points": 10, "noise": 0.1}
+LEARNED = {"dataset": "bike", "kernel": "RBF", "learn": "auto", "stages": ["neighbours, all rows"]}
+LEARNED["at_bounds"] = ["kernel.lengthscale[0]", "kernel.lengthscale[2]", "noise"]
+
+
+def test_the_table_of_svgp_has_means_and_intervals_of_what_splits_gave_and_says_which_is_lower():
+    theirs, ours = {"nll": [1.0, 2.0, 3.0], "rmse": [0.3, 0.1, 0.2]}, {"nll": [0.5, 1.4, 2.6], "rmse": [0.1, 0.2, 0.3]}
+    records = [LEARNED | {"learn": "sgpr"}]
+    for i in range(3):
+        both = {name: {metric: v[i] for metric, v in of.items()} for name, of in (("SVGP", theirs), ("IterGP-PI", ours))}
+        both = {name: values | {"seconds": 1.0 + i, "lowest_variance": 0.1, "rank": 16 - i} for name, values in both.items()}
+        records.append(ABOUT | {"split": i, "rows": svgp.MERGED, "inducing_points": 16} | both)
+    table = svgp.table(records)
+    half = 4.302652729749464  # Student's t with two degrees of freedom, 97.5 %
+    assert column(table, "NLL SVGP") == [pytest.approx(2.0)]
+    assert column(table, "NLL SVGP", 1) == [pytest.approx(half / np.sqrt(3))]
+    assert column(table, "NLL IterGP-PI") == [pytest.approx(1.5)]
+    assert column(table, "NLL difference") == [pytest.approx(-0.5)]
+    assert column(table, "NLL difference", 1) == [pytest.approx(0.1 * half / np.sqrt(3))]
+    assert (column(table, "better NLL"), column(table, "better RMSE")) == (["IterGP-PI"], ["neither"])
+    assert column(table, "independent actions") == [14]
+    assert column(table, "hyper-parameters") == ["SGPR's bound, split 0; at bounds: 2 lengthscales, noise"]
+
+
+def test_the_table_of_cggp_says_who_is_ahead_after_orthogonality_is_lost():
+    records = [LEARNED]
+    for i in range(2):
+        rmse = {"CGGP": [1.0, 0.5, 0.4 + 0.4 * i], "IterGP-CG": [1.0, 0.5 + 0.5 * i, 0.1]}
+        nll = {"CGGP": [3.0, 2.0, 1.0 + i], "IterGP-CG": [3.0, 2.0, -1.0 - i]}
+        costs = {what: {"CGGP": 2.0 * (1 + i), "IterGP-CG": 1.0 + i} for what in cggp.COSTS}
+        found = {"iterations": [1, 8, 16], "orthogonal": 4 + i, "apart_while": 10.0 ** (i - 9), "rmse": rmse, "nll": nll}
+        records.append(ABOUT | {"split": i} | found | costs)
+    np.testing.assert_allclose(cggp.ratios_after(records[2]), [0.5, 8.0])
+    table = cggp.table(records)
+    assert column(table, "iterations") == [16]
+    assert (column(table, "NLL CGGP"), column(table, "NLL IterGP-CG")) == ([pytest.approx(1.5)], [pytest.approx(-1.5)])
+    assert column(table, "CG orthogonal for, at least") == [4]
+    assert column(table, "RMSE apart until there, relative") == [1e-8]
+    least, most = (column(table, "RMSE CGGP / IterGP-CG after, least", after)[0] for after in (0, 1))
+    assert (least, most) == (pytest.approx(0.5), pytest.approx(8.0))
+    assert (column(table, "passes CGGP"), column(table, "passes IterGP-CG")) == ([3.0], [1.5])
+    assert column(table, "hyper-parameters") == ["likelihood by neighbours, split 0; at bounds: 2 lengthscales, noise"]
+
+
+def test_the_table_of_beyond_has_where_each_split_ended():
+    records = [LEARNED | {"at_bounds": [], "stages": ["exact"], "kernel": beyond.KERNEL}]
+    about = ABOUT | {"kernel": beyond.KERNEL, "policy": "CG", "rmse": 0.3, "predict_seconds": 0.5}
+    for i in range(2):
+        for actions in (8, 32 + 2 * i):
+            spent = {"actions": actions, "passes": actions, "seconds": 0.1 * actions}
+            records.append(about | {"split": i, "nll": 40.0 - actions, "local_nll": -actions} | spent)
+    table = beyond.table(records)
+    assert column(table, "actions") == [33.0]
+    assert column(table, "NLL") == [pytest.approx(7.0)]
+    assert column(table, "NLL, local") == [pytest.approx(-33.0)]
+    assert column(table, "RMSE, local") == [None]
+    assert column(table, "hyper-parameters") == ["likelihood, split 0"]
+
+
 @pytest.mark.parametrize(
     ("difference", "half", "better"),
     [(-1.0, 0.5, "IterGP-PI"), (1.0, 0.5, "SVGP"), (-0.3, 0.5, "neither"), (-1.0, np.nan, "")],
@@ -179,6 +245,17 @@ def test_hyper_parameters_come_from_the_records_bit_for_bit(results):
     np.testing.assert_array_equal(prior.kernel.kernel.lengthscale, again["parameters"]["kernel.lengthscale"])
     with pytest.raises(InputError, match=r"no hyper-parameters for .*; expected those of its learning cell"):
         regression.learned("cggp", beyond.cells(options)[1], Options(out=folder))
+
+
+def test_hyper_parameters_are_those_that_were_learned_last(tmp_path):
+    key = {"dataset": "synthetic", "kernel": "RBF"}
+    for noise in (0.5, 0.25):
+        found = {"parameters": {"scale": 2.0, "kernel.lengthscale": [0.3]}, "noise": noise, "features": 1}
+        line = {"cell": key | {"learn": "auto"}, "quick": False, "seconds": 1.0, "records": [key | found]}
+        (tmp_path / "cggp").mkdir(exist_ok=True)
+        append_line(tmp_path / "cggp" / "records.jsonl", line)
+    prior, noise = regression.learned("cggp", Cell(key), Options(out=tmp_path))
+    assert (prior.kernel.scale, noise) == (2.0, 0.25)
 
 
 def test_learning_comes_first_and_large_sets_have_three_splits_and_half_the_iterations():

@@ -70,6 +70,17 @@ def test_every_cell_is_a_line_and_a_second_run_repeats_none(tmp_path):
     assert called == [0, 1, 2, 3, 4]
 
 
+def test_files_of_two_machines_may_be_joined_and_each_cell_counts_once(tmp_path):
+    experiment, called = toy()
+    run_experiment(experiment, Options(out=tmp_path))
+    path = tmp_path / "toy" / "records.jsonl"
+    path.write_text(path.read_text() * 2)
+    table = (run_experiment(experiment, Options(out=tmp_path)) / "table.csv").read_text().splitlines()
+    assert len(table) == 1 + len(COSTS)
+    assert json.loads((tmp_path / "toy" / "about.json").read_text())["cells"] == len(COSTS)
+    assert called == [0, 1, 2, 3, 4]
+
+
 def test_outputs_are_a_table_twice_a_figure_twice_and_how_they_came_about(tmp_path):
     folder = run_experiment(toy()[0], Options(quick=True, out=tmp_path))
     assert sorted(path.name for path in folder.iterdir()) == [

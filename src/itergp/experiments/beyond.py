@@ -15,6 +15,7 @@ import numpy as np
 from itergp.baselines import exact
 from itergp.budgets import Budget
 from itergp.experiments import panels, style
+from itergp.experiments.records import grouped
 from itergp.experiments.regression import (
     REAL,
     Part,
@@ -64,8 +65,19 @@ POLICIES: dict[str, Callable[[int], Any]] = {  # of the number of rows
     "block Krylov": lambda n: BlockKrylov(BLOCK),
     SCHEDULE: lambda n: default_schedule(n, Budget(stop=MaxActions(CHECKS[-1]))),
 }
-COLOURS = dict(zip(POLICIES, (*style.POLICY_COLOURS[1:], style.GREEN, style.ORANGE, style.GREY), strict=False))
-COLOURS |= {SCHEDULE: style.ITERGP, NONE: style.BLACK, EXACT: style.EXACT}
+COLOURS = {
+    "CG": style.POLICY["IterGP-CG"],
+    "unit vectors": style.POLICY["IterGP-Chol"],
+    "unit vectors, pivoted": style.GREEN,
+    "sparse blocks": style.ORANGE,
+    "pseudo-inputs": style.POLICY["IterGP-PI"],
+    "eigenvectors": style.POLICY["IterGP-PBR"],
+    "random": style.POLICY["IterGP-random"],
+    "block Krylov": style.GREY,
+    SCHEDULE: style.ITERGP,
+    NONE: style.BLACK,
+    EXACT: style.EXACT,
+}
 
 
 def cells(options: Options) -> list[Cell]:
@@ -181,10 +193,8 @@ def _mean(records: list[Record], name: str) -> float | None:
 
 def groups(records: list[Record]) -> dict[tuple[str, str], list[list[Record]]]:
     """By data set and policy: for each split its records, in the order of actions."""
-    found: dict[tuple[str, str], dict[int, list[Record]]] = {}
-    for record in measured(records):
-        found.setdefault((record["dataset"], record["policy"]), {}).setdefault(record["split"], []).append(record)
-    return {key: list(runs.values()) for key, runs in found.items()}
+    found = grouped(measured(records), "dataset", "policy")
+    return {key: list(grouped(some, "split").values()) for key, some in found.items()}
 
 
 def figure(records: list[Record], options: Options) -> Any:
@@ -203,7 +213,7 @@ def figure(records: list[Record], options: Options) -> Any:
 
 
 def _curves(axis: Any, runs: dict[str, list[list[Record]]], prefix: str, against: str) -> None:
-    """Mean NLL over splits, and its interval as a bar, after each number of actions that all splits reached."""
+    """Mean NLL over splits, and its interval as a bar, at each check that all reached or were cut on the way to."""
     for policy, of_splits in runs.items():
         colour = COLOURS[policy]
         if policy == EXACT:

@@ -15,6 +15,7 @@ from itergp.baselines import exact
 from itergp.datasets import load, synthetic
 from itergp.experiments import style
 from itergp.experiments.illustrations import rounded
+from itergp.experiments.records import grouped
 from itergp.experiments.running import Cell, Experiment, Options, Record, Table
 from itergp.metrics import calibration_curve, mean_and_interval
 from itergp.posterior.combined import condition
@@ -33,6 +34,7 @@ POLICIES: dict[str, Callable[[], Any]] = {
 PRIOR_DRAWS, DRAWS_NOISE = "prior draws", 0.01
 DRAWS_PRIOR = Prior(1.0 * Matern32(lengthscale=0.25))
 BUDGETS, SHOWN = (16, 64, 256), 64
+LOWEST = 5e-3  # of the rms in the figure; what is below is marked there
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 BINS = 8
 RESOLVED = 1e-8  # of the prior variance: below, k_comp is a difference of rounding errors, and the point is left out
@@ -109,12 +111,8 @@ def distances(distance: np.ndarray, computational: np.ndarray, k0: np.ndarray) -
 
 
 def groups(records: list[Record]) -> dict[tuple[str, str, int], list[Record]]:
-    """By data, policy and budget; repetitions together."""
-    found: dict[tuple[str, str, int], list[Record]] = {}
-    for record in records:
-        if record["rms"] is not None:
-            found.setdefault((record["data"], record["policy"], record["actions"]), []).append(record)
-    return found
+    """Repetitions together, where there was something left to be uncertain about."""
+    return grouped([record for record in records if record["rms"] is not None], "data", "policy", "actions")
 
 
 def table(records: list[Record]) -> Table:
@@ -140,7 +138,8 @@ def figure(records: list[Record], options: Options) -> Any:
     figure = style.new_figure(12.0, 0.6 + 3.6 * len(names))
     axes = figure.subplots(len(names), 3, squeeze=False, sharex="col", sharey="col")
     for name, row in zip(names, axes, strict=True):
-        for policy, colour in zip(POLICIES, style.POLICY_COLOURS, strict=False):
+        for policy in POLICIES:
+            colour = style.POLICY[policy]
             shown = found.get((name, policy, SHOWN), [])
             if shown:
                 _bins(row[0], shown, policy, colour)
@@ -148,6 +147,8 @@ def figure(records: list[Record], options: Options) -> Any:
             known = {actions: found[name, policy, actions] for actions in BUDGETS if (name, policy, actions) in found}
             rms = [np.mean([record["rms"] for record in some]) for some in known.values()]
             row[2].plot(list(known), rms, "o-", ms=4, lw=1.2, color=colour)
+            below = [actions for actions, value in zip(known, rms, strict=True) if value < LOWEST]
+            row[2].plot(below, [1.1 * LOWEST] * len(below), "v", ms=6, color=colour)
         _frames(row, name)
     style.legend_below(figure, axes.ravel(), columns=7)
     return figure
@@ -173,7 +174,7 @@ def _frames(row: Any, name: str) -> None:
         xlim=(0, 1), ylim=(0, 1.02), xlabel="level of the interval", ylabel="share inside", title=f"{name}, {SHOWN} actions"
     )
     growth.axhline(1.0, color=style.GREY, lw=1.0, ls="--")
-    growth.set(xscale="log", yscale="log", xlabel="actions", ylabel="rms distance / sqrt(k_comp)", title=name, ylim=(5e-3, 5.0))
+    growth.set(xscale="log", yscale="log", xlabel="actions", ylabel="rms distance / sqrt(k_comp)", title=name, ylim=(LOWEST, 5.0))
     style.plain_ticks(growth.xaxis, BUDGETS)
 
 

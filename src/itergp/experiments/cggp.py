@@ -12,6 +12,7 @@ import numpy as np
 
 from itergp.baselines import CGGP, cggp
 from itergp.experiments import panels, style
+from itergp.experiments.records import grouped
 from itergp.experiments.regression import (
     KERNELS,
     REAL,
@@ -124,21 +125,26 @@ def scored(path: Path, noise: float, data: Part) -> tuple[np.ndarray, np.ndarray
 
 
 def compared(scores: dict[str, tuple[np.ndarray, np.ndarray]], orthogonal: int) -> Record:
-    """How far apart the two RMSE are, relative, while CG is orthogonal and after that."""
-    ours, theirs = scores["IterGP-CG"][1], scores["CGGP"][1]
-    apart = np.abs(ours - theirs) / theirs
-    after = {"apart_after": apart[orthogonal + 1 :].max(initial=0.0)}
-    return {"orthogonal": orthogonal, "apart_while": apart[: orthogonal + 1].max()} | after
+    """How far apart the two RMSE are, relative, while CG is orthogonal."""
+    ours, theirs = (scores[name][1][: orthogonal + 1] for name in ("IterGP-CG", "CGGP"))
+    return {"orthogonal": orthogonal, "apart_while": np.max(np.abs(ours - theirs) / theirs)}
+
+
+def ratios_after(record: Record) -> np.ndarray:
+    """CGGP's RMSE over that of IterGP-CG, at the recorded iterations after CG has lost its orthogonality."""
+    after = np.array(record["iterations"]) > record["orthogonal"]
+    return np.array(record["rmse"]["CGGP"])[after] / np.array(record["rmse"]["IterGP-CG"])[after]
 
 
 def table(records: list[Record]) -> Table:
     header = [
         "data", "kernel", "rows", "splits", "test points", "noise", "hyper-parameters", "iterations", "NLL CGGP", "± 95 %",
         "NLL IterGP-CG", "± 95 %", "RMSE CGGP", "± 95 %", "RMSE IterGP-CG", "± 95 %", "CG orthogonal for, at least",
-        "RMSE apart until there", "and after", *(f"{what} {name}" for what in COSTS.values() for name in METHODS),
+        "RMSE apart until there, relative", "RMSE CGGP / IterGP-CG after, least", "most",
+        *(f"{what} {name}" for what in COSTS.values() for name in METHODS),
     ]  # fmt: skip
     how, rows = methods_of(records), []
-    for (dataset, kernel), some in groups(records).items():
+    for (dataset, kernel), some in grouped(measured(records), "dataset", "kernel").items():
         steps = some[0]["iterations"]
         about = [dataset, kernel, rows_in_words(some[0]), len(some), some[0]["test_points"], some[0]["noise"]]
         for i in sorted({*SHOWN, steps[-1]} & set(steps)):
@@ -146,26 +152,20 @@ def table(records: list[Record]) -> Table:
             for metric in ("nll", "rmse"):
                 for name in METHODS:
                     line += mean_and_interval([record[metric][name][steps.index(i)] for record in some])
-            rows.append([*line, *(_of_whole_runs(some) if i == steps[-1] else [None] * 9)])
+            rows.append([*line, *(_of_whole_runs(some) if i == steps[-1] else [None] * 10)])
     return header, rows
 
 
 def _of_whole_runs(some: list[Record]) -> list[Any]:
     """Orthogonality, the distance between the two, and what they cost."""
-    found: list[Any] = [min(record["orthogonal"] for record in some)]
-    found += [max(record[name] for record in some) for name in ("apart_while", "apart_after")]
+    ratios = np.concatenate([ratios_after(record) for record in some])
+    extremes = [float(ratios.min()), float(ratios.max())] if ratios.size else [None, None]
+    found = [min(record["orthogonal"] for record in some), max(record["apart_while"] for record in some), *extremes]
     return found + [float(np.mean([record[what][name] for record in some])) for what in COSTS for name in METHODS]
 
 
-def groups(records: list[Record]) -> dict[tuple[str, str], list[Record]]:
-    found: dict[tuple[str, str], list[Record]] = {}
-    for record in measured(records):
-        found.setdefault((record["dataset"], record["kernel"]), []).append(record)
-    return found
-
-
 def figure(records: list[Record], options: Options) -> Any:
-    found = groups(records)
+    found = grouped(measured(records), "dataset", "kernel")
     datasets = list(dict.fromkeys(dataset for dataset, _ in found))
     kernels = [kernel for kernel in KERNELS if any(kernel == of for _, of in found)]
     labels = [f"{kernel}\n{metric}" for kernel in kernels for metric in ("NLL", "RMSE")]
@@ -192,8 +192,8 @@ def _curves(axes: Any, metric: str, kernels: list[list[Record]]) -> tuple[list[n
             steps, line = some[0]["iterations"], "o--" if name == "CGGP" else "-"
             drawn[name].append(panels.curve(axis, steps, [record[metric][name] for record in some], colour, name, line))
         ends = min((record["orthogonal"] for record in some), default=0)
-        if 0 < ends < GRID[-1]:
-            axis.axvline(ends, color=style.GREY, lw=0.9, ls=":", label="CG loses its orthogonality (in the first of the splits)")
+        if some and ends < some[0]["iterations"][-1]:
+            axis.axvline(ends, color=style.GREY, lw=0.9, ls=":", label="CG loses its orthogonality, in the first split that does")
         panels.powers_of_two(axis) if some else axis.set_axis_off()
     return drawn["CGGP"], drawn["IterGP-CG"]
 

@@ -65,6 +65,19 @@ def append_line(path: Path, line: Line) -> None:
         os.fsync(file.fileno())
 
 
+def one_of_each(lines: Iterable[Line]) -> list[Line]:
+    """One line for each cell, the last: files may be joined from several machines."""
+    return list({identity(line["cell"]): line for line in lines}.values())
+
+
+def grouped(records: Iterable[dict[str, Any]], *names: str) -> dict[Any, list[dict[str, Any]]]:
+    """Records by the values that they have under these names, in the order in which they come."""
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for record in records:
+        found.setdefault(tuple(record[name] for name in names), []).append(record)
+    return found
+
+
 def keep_lines(path: Path, lines: Iterable[Line]) -> None:
     """The file with these lines only."""
     temporary = path.with_name(f".{path.name}.tmp")

@@ -100,8 +100,8 @@ def start(kernel: str, d: int) -> Kernel:
 
 
 def learned(experiment: str, cell: Cell, options: Options) -> tuple[Prior, float]:
-    """The prior and the noise that the learning cell of this data set and kernel has left in the records."""
-    lines = read_lines(options.out / experiment / "records.jsonl")
+    """The prior and the noise that the last learning cell of this data set and kernel has left in the records."""
+    lines = reversed(read_lines(options.out / experiment / "records.jsonl"))
     for record in (record for line in lines if "learn" in line["cell"] for record in line["records"]):
         if all(record[name] == cell.key[name] for name in ("dataset", "kernel")):
             values: dict[str, Any] = {name: _value(value) for name, value in record["parameters"].items()}
@@ -120,12 +120,19 @@ def measured(records: list[Record]) -> list[Record]:
 
 def methods_of(records: list[Record]) -> dict[tuple[str, str], str]:
     """How the hyper-parameters were found, for each data set and kernel, in a few words for tables."""
-    words = {"auto": "likelihood", "sgpr": "SGPR's bound"}
-    return {
-        (record["dataset"], record["kernel"]): f"{words.get(record['learn'], record['learn'])}, split 0"
-        for record in records
-        if "learn" in record
-    }
+    return {(record["dataset"], record["kernel"]): _method(record) for record in records if "learn" in record}
+
+
+def _method(record: Record) -> str:
+    """Such as: likelihood by neighbours, split 0; at bounds: 16 lengthscales, noise."""
+    if record["learn"] == "sgpr":
+        words = "SGPR's bound"
+    else:
+        words = "likelihood" + (" by neighbours" if record["stages"][-1].startswith("neighbours") else "")
+    lengthscales = sum("lengthscale" in name for name in record["at_bounds"])
+    others = [name for name in record["at_bounds"] if "lengthscale" not in name]
+    bounds = [*([f"{lengthscales} lengthscales"] if lengthscales else []), *others]
+    return f"{words}, split 0" + (f"; at bounds: {', '.join(bounds)}" if bounds else "")
 
 
 def rows_in_words(record: Record) -> str:

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 from itergp.datasets import DATASETS, data_folder, load
 from itergp.errors import InputError
 from itergp.experiments.outputs import require_matplotlib, versions, write_outputs
-from itergp.experiments.records import Line, append_line, drop_torn_line, identity, keep_lines, read_lines
+from itergp.experiments.records import Line, append_line, drop_torn_line, identity, keep_lines, one_of_each, read_lines
 
 if TYPE_CHECKING:
     from itergp.progress import Interrupts
@@ -183,6 +183,6 @@ def _standing(cells: list[Cell], done: dict[str, float], cell: Cell | None) -> S
 
 
 def _in_order(cells: list[Cell], lines: list[Line]) -> list[Line]:
-    """In the order of the cells, whatever ran first; cells of other data sets, asked for earlier, at the end."""
+    """Each cell once, in the order of the cells, whatever ran first; those of other data sets, asked for earlier, at the end."""
     place = {identity(cell.key): i for i, cell in enumerate(cells)}
-    return sorted(lines, key=lambda line: place.get(identity(line["cell"]), len(place)))
+    return sorted(one_of_each(lines), key=lambda line: place.get(identity(line["cell"]), len(place)))

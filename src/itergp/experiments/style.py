@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from itergp.plots import BLACK, BLUE, GREEN, PURPLE
+from itergp.plots import BLACK, BLUE, GREEN, POLICY_COLOURS, PURPLE
 from itergp.plots import GREY as GREY
-from itergp.plots import POLICY_COLOURS as POLICY_COLOURS
 from itergp.plots import band as band
 from itergp.plots import new_figure as new_figure
 from itergp.plots import ring as ring
 
-ORANGE, RED = "#ff7f0e", "#d62728"
+ORANGE = "#ff7f0e"
+_, RED, BROWN, PINK, CYAN, OLIVE = POLICY_COLOURS
 
 MATHEMATICAL, COMPUTATIONAL, COMBINED = BLUE, GREEN, PURPLE
 ITERGP, EXACT, TRUTH, ACTION = PURPLE, BLUE, BLACK, RED
 CLASSICAL = ORANGE  # what the paper compares with: SVGP, CGGP and their kin
+POLICY = {"IterGP-Chol": CYAN, "IterGP-CG": RED, "IterGP-PI": BROWN, "IterGP-PBR": PINK, "IterGP-random": OLIVE}
 
 LETTERS: dict[Any, Any] = {
     "font.size": 11,

@@ -17,6 +17,7 @@ import numpy as np
 from itergp.baselines import svgp
 from itergp.baselines.predictions import kernel_at
 from itergp.experiments import panels, style
+from itergp.experiments.records import grouped
 from itergp.experiments.regression import (
     KERNELS,
     REAL,
@@ -43,7 +44,6 @@ NAME = "svgp"
 DATA = ("synthetic", *REAL)
 METHODS = {"SVGP": style.CLASSICAL, "IterGP-PI": style.ITERGP}
 SIZES, SIZES_QUICK = (16, 32, 64, 128, 256, 512), (8, 16, 32, 64)
-SHOWN = (16, 64, 128, 256, 512)  # inducing points in the table
 MERGED, ALL = "merged", "all"
 COMPUTE = Compute(dtype="float64")
 UNSTABLE = ("keggundirected", "Matern 3/2")  # in the paper
@@ -141,10 +141,7 @@ def table(records: list[Record]) -> Table:
         "seconds IterGP-PI",
     ]  # fmt: skip
     how, rows = methods_of(records), []
-    sizes = sorted({record["inducing_points"] for record in measured(records)})
     for (dataset, kernel, taken, m), some in groups(records).items():
-        if m not in (*SHOWN, sizes[-1]):
-            continue
         about = rows_in_words(some[0]) + (", as they are" if taken == ALL else "")
         line = [dataset, kernel, about, len(some), some[0]["test_points"], some[0]["noise"], how[dataset, kernel], m]
         better = []
@@ -167,12 +164,8 @@ def verdict(difference: Any, half: Any) -> str:
 
 
 def groups(records: list[Record]) -> dict[tuple[str, str, str, int], list[Record]]:
-    """By data set, kernel, rows and number of inducing points; splits together, and sizes in their order."""
-    found: dict[tuple[str, str, str, int], list[Record]] = {}
-    for record in measured(records):
-        key = (record["dataset"], record["kernel"], record["rows"], record["inducing_points"])
-        found.setdefault(key, []).append(record)
-    return found
+    """Splits together, and sizes in their order."""
+    return grouped(measured(records), "dataset", "kernel", "rows", "inducing_points")
 
 
 def figure(records: list[Record], options: Options) -> Any:
