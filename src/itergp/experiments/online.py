@@ -124,7 +124,6 @@ def figure(records: list[Record], options: Options) -> Any:
             right.plot(
                 n, [record["exact_variance"] for record in some], "s", ms=7, mfc="none", color=style.EXACT, label="exact GP"
             )
-    left.set_ylim(1e-17, 1e-11)
     titles = ("largest difference to a fresh start", "kernel entries per point", "mean latent variance")
     for axis, title in zip((left, middle, right), titles, strict=True):
         axis.set(title=title, xlabel="points so far", xscale="log", yscale="log")

@@ -108,7 +108,7 @@ def figure(records: list[Record], options: Options) -> Any:
         _computational(column[2], record)
         column[0].set_title(f"{record['method']}, i = {ITERATIONS}")
         column[2].set_xlabel("x")
-    for axis, label in zip(axes[:, 0], ("h(x)", "|h - mean| / |h|", "|exact mean - mean| / |h|"), strict=True):
+    for axis, label in zip(axes[:, 0], ("h(x)", "|h - mean|\n/ |h|", "|exact mean - mean|\n/ |h|"), strict=True):
         axis.set_ylabel(label)
     for axis in axes[1:, 0]:
         axis.set_ylim(0.0, None)
