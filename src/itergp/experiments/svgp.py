@@ -194,8 +194,10 @@ def _curves(
             sizes = [m for rows, m in found if rows == taken]
             for name, colour in METHODS.items():
                 values = np.array([[record[name][metric] for record in found[taken, m]] for m in sizes])
-                label, line = (name, "o-") if taken == MERGED else (f"{name}, duplicates not merged", "s:")
-                drawn[name].append(panels.curve(axis, sizes, values.T, colour, label, line))
+                if taken == MERGED:
+                    drawn[name].append(panels.curve(axis, sizes, values.T, colour, name, "o-"))
+                else:  # means alone: these lie on the others, and so do their intervals
+                    axis.plot(sizes, values.mean(axis=1), "s:", color=colour, ms=3, label=f"{name}, duplicates not merged")
         panels.powers_of_two(axis) if found else axis.set_axis_off()
     return drawn["SVGP"], drawn["IterGP-PI"]
 
