@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike
 from itergp.baselines.predictions import batches, kernel_at
 from itergp.errors import InputError
 from itergp.linalg.blas import blas_threads
+from itergp.linalg.cholesky import cholesky
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.prior.gp import Prior
 from itergp.solver.problem import Problem
 from itergp.validate import inputs
-
-JITTERS = (0.0, 1e-13, 1e-11, 1e-9)  # of the largest k(x, x), tried in turn where K_hat is singular to rounding
 
 
 def exact(prior: Prior, X: ArrayLike, y: ArrayLike, noise: ArrayLike, *, compute: Compute = Compute()) -> "ExactGP":  # noqa: B008
@@ -72,15 +71,11 @@ class ExactGP:
 
 
 def _factor(problem: Problem) -> tuple[np.ndarray, float]:
-    """The lower Cholesky factor of K_hat, in the place of K_hat, and the jitter that it needed."""
-    largest = float(problem.gram.diagonal().max())
-    for share in JITTERS:
-        K_hat = problem.gram.columns(np.arange(problem.n)).T  # LAPACK's layout; symmetric anyway
-        K_hat[np.diag_indices(problem.n)] += problem.N + share * largest
-        L, failed = scipy.linalg.lapack.dpotrf(K_hat, lower=1, clean=1, overwrite_a=1)
-        if not failed:
-            return L, share * largest
-    raise InputError(
-        f"noise is {problem.N.min():.3g} at least, and K + noise is not positive definite to rounding; expected more noise, or a "
-        "kernel with shorter lengthscales."
-    )
+    """The lower Cholesky factor of K_hat, and the jitter that it needed."""
+    try:
+        return cholesky(problem.gram, problem.N)
+    except np.linalg.LinAlgError:
+        raise InputError(
+            f"noise is {problem.N.min():.3g} at least, and K + noise is not positive definite to rounding; expected more noise, "
+            "or a kernel with shorter lengthscales."
+        ) from None

@@ -111,7 +111,7 @@ def _posterior(axis: Any, record: Record) -> None:
     else:
         style.band(axis, t, mean, exact_half, style.MATHEMATICAL, "mathematical", alpha=0.35)
         style.ring(axis, t, mean, exact_half, half, style.COMPUTATIONAL, "computational", alpha=0.35)
-    axis.plot(t, mean, color=_colour(record), lw=1.6)
+    axis.plot(t, mean, color=style.of_method(record["method"]), lw=1.6)
     for sign in (-1, 1):
         axis.plot(t, exact_mean + sign * exact_half, color=style.EXACT, lw=0.9, ls="--", label="exact GP" if sign > 0 else None)
     axis.plot(t, truth(t), color=style.TRUTH, lw=0.9, ls=":", label="truth")
@@ -122,7 +122,9 @@ def _posterior(axis: Any, record: Record) -> None:
 
 def _variance(axis: Any, record: Record) -> None:
     t, variance, exact_variance = np.array(record["t"]), np.array(record["variance"]), np.array(record["exact"])
-    axis.plot(t, variance, color=_colour(record), lw=1.6, label="combined" if record["method"] != "SVGP" else None)
+    axis.plot(
+        t, variance, color=style.of_method(record["method"]), lw=1.6, label="combined" if record["method"] != "SVGP" else None
+    )
     axis.plot(t, exact_variance, color=style.EXACT, lw=0.9, ls="--")
     low = variance < exact_variance
     axis.fill_between(
@@ -130,10 +132,6 @@ def _variance(axis: Any, record: Record) -> None:
     )
     for z in record["Z"]:
         axis.axvline(z, 0.0, 0.05, color=style.ACTION, lw=2)
-
-
-def _colour(record: Record) -> str:
-    return style.CLASSICAL if record["method"] == "SVGP" else style.COMBINED
 
 
 EXPERIMENT = Experiment(

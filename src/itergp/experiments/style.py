@@ -33,6 +33,10 @@ LETTERS: dict[Any, Any] = {
 }
 
 
+def of_method(name: str) -> str:
+    return CLASSICAL if name == "SVGP" else COMBINED
+
+
 @contextlib.contextmanager
 def readable() -> Iterator[None]:
     """While a figure is drawn and saved; afterwards matplotlib is as it was."""

@@ -132,13 +132,9 @@ def _function(axis: Any, record: Record) -> None:
         inner = norm * np.sqrt(np.maximum(combined - exact_variance, 0.0))
         style.band(axis, t, mean, inner, style.COMPUTATIONAL, "bound on |exact mean - mean|", alpha=0.45)
     axis.plot(t, record["exact_mean"], color=style.EXACT, lw=1.2, ls="--", label="exact mean")
-    axis.plot(t, mean, color=_colour(record), lw=1.5)
+    axis.plot(t, mean, color=style.of_method(record["method"]), lw=1.5)
     axis.plot(t, record["h"], color=style.TRUTH, lw=1.0, label="h")
     axis.scatter(record["x"], record["y"], s=9, color=style.TRUTH, zorder=3, label="data")
-
-
-def _colour(record: Record) -> str:
-    return style.CLASSICAL if record["method"] == "SVGP" else style.COMBINED
 
 
 def _errors(axis: Any, record: Record) -> None:
@@ -146,7 +142,7 @@ def _errors(axis: Any, record: Record) -> None:
     for i, errors in enumerate(record["errors"]):
         axis.plot(t, errors, color=style.GREY, lw=0.7, label=None if i else "random functions")
     label = f"{'SVGP, ' if record['method'] == 'SVGP' else ''}sqrt(variance + noise)"
-    axis.plot(t, np.sqrt(combined + NOISE), color=_colour(record), lw=2.2, alpha=0.7, label=label)
+    axis.plot(t, np.sqrt(combined + NOISE), color=style.of_method(record["method"]), lw=2.2, alpha=0.7, label=label)
     axis.plot(t, worst, color=style.TRUTH, lw=1.2, ls=":", label="worst error")
 
 

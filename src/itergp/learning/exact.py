@@ -7,13 +7,12 @@ from numpy.typing import ArrayLike
 from itergp.errors import InputError
 from itergp.learning.parameters import Evaluation, Objective
 from itergp.learning.rows import Rows, sound
+from itergp.linalg.cholesky import cholesky
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.gram import Gram
 from itergp.linalg.weighted import symmetric_gradient
 from itergp.prior.kernels import Kernel
 from itergp.validate import count
-
-JITTERS = (0.0, 1e-13, 1e-11, 1e-9)  # of the largest k(x, x), tried in turn where K + N is singular to rounding
 
 
 def exact(
@@ -51,7 +50,7 @@ def _objective(rows: Rows, compute: Compute) -> Objective:
 
 def _evaluate(rows: Rows, kernel: Kernel, noise: float, compute: Compute) -> Evaluation:
     gram, n, t = Gram(kernel, rows.X, compute), rows.n, rows.t
-    L = _factor(gram, rows.N(noise))
+    L, _ = cholesky(gram, rows.N(noise))
     alpha = scipy.linalg.cho_solve((L, True), rows.y, check_finite=False)
     logdet = 2.0 * float(np.log(np.diag(L)).sum())
     value = 0.5 * (float((rows.y * alpha).sum()) + t * (logdet + n * np.log(2.0 * np.pi)))
@@ -62,14 +61,3 @@ def _evaluate(rows: Rows, kernel: Kernel, noise: float, compute: Compute) -> Eva
     W = scipy.linalg.blas.dsyrk(-0.5, alpha, beta=0.5 * t, c=inverse, lower=1, overwrite_c=1)
     slopes = symmetric_gradient(kernel, gram.X - gram.origin, W)
     return rows.evaluation(noise, value, slopes, float((np.diag(W) / rows.counts).sum()))
-
-
-def _factor(gram: Gram, N: np.ndarray) -> np.ndarray:
-    """The lower Cholesky factor of K + N, with as little jitter as it needs."""
-    for jitter in JITTERS:
-        K = gram.columns(np.arange(gram.n)).T  # LAPACK's layout, and symmetric anyway
-        K[np.diag_indices(gram.n)] += N + jitter * float(gram.diagonal().max())
-        L, failed = scipy.linalg.lapack.dpotrf(K, lower=1, clean=0, overwrite_a=1)
-        if not failed:
-            return L
-    raise np.linalg.LinAlgError("K + N is not positive definite")
