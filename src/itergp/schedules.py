@@ -23,6 +23,7 @@ ROWS_CUBED = 5e9  # rows^3 per second on the way to the exact GP: measured at 2,
 PAIR, COLUMN = 0.6e-9, 0.03e-9  # seconds of a pass over K, by n^2: to evaluate, and for each column (float64, two slow cores)
 FIRST_PASS = 0.4  # of the time for the inference; a pass that the clock cuts is lost
 BLOCK = 128
+EARLY = 32  # residuals before the second block, where the clock may end it there
 POLICIES: dict[str, Callable[[], Policy]] = {
     "cg": lambda: ConjugateGradient(),
     "cholesky": lambda: UnitVector(block_size=512),
@@ -56,7 +57,7 @@ def default_schedule(n: int, budget: Budget) -> Policy:
     b = affordable_block(n, budget)
     if not b:
         return UnitVector("random", block_size=BLOCK)  # columns of K only: no pass
-    return blocks_and_residuals(b)
+    return blocks_and_residuals(b, early=0 if budget.seconds is None else EARLY)
 
 
 def affordable_block(n: int, budget: Budget) -> int:

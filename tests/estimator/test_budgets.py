@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 from helpers import make_data
-from itergp import InputError, IterGPRegressor, MaxActions, MaxPasses, ResidualNorm, Status
+from itergp import InputError, IterGPRegressor, Matern32, MaxActions, MaxPasses, Prior, ResidualNorm, Status, condition
 from itergp.budgets import Budget, FromTheStart, Until, actions_in_memory
+from itergp.datasets import synthetic
 from itergp.learning import Learned
-from itergp.schedules import affordable_block, default_schedule, reaches_exact
+from itergp.metrics import rmse
+from itergp.schedules import EARLY, affordable_block, default_schedule, reaches_exact
+from itergp.solver.policies import blocks_and_residuals
 from itergp.solver.state import Progress
 
 GOOD = {
@@ -153,6 +156,23 @@ def test_the_first_pass_is_as_wide_as_the_time_allows():
     assert widths[-1] == 128
     quick = default_schedule(57_000, Budget.parse("1s"))
     assert type(quick).__name__ == "UnitVector"  # columns of K only
+
+
+def test_with_a_clock_residuals_come_before_the_second_block_so_that_it_may_end_there():
+    """The one residual of a Krylov block can make the mean worse than pseudo-inputs had it."""
+    timed, counted = default_schedule(20_000, Budget.parse("60s")), default_schedule(20_000, Budget())
+    assert [type(policy).__name__ for policy, _ in timed.entries][:3] == ["PseudoInput", "ConjugateGradient", "BlockKrylov"]
+    assert [type(policy).__name__ for policy, _ in counted.entries][:2] == ["PseudoInput", "BlockKrylov"]
+    X, y = synthetic(800, 2, 0.1, seed=0)
+    problem = (Prior(1.0 * Matern32(0.3)), X[:600], y[:600], 0.1)
+
+    def errors(schedule, checks):
+        return [rmse(y[600:], condition(*problem, schedule, MaxActions(actions)).mean(X[600:])) for actions in checks]
+
+    pseudo_inputs, block = errors(blocks_and_residuals(16), (16, 32))
+    assert block > 1.2 * pseudo_inputs
+    for error in errors(blocks_and_residuals(16, EARLY), (48, 64, 80)):
+        assert error < 0.9 * pseudo_inputs
 
 
 def test_memory_limits_the_actions_of_a_long_time(monkeypatch):

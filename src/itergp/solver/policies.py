@@ -363,13 +363,15 @@ def default_policy(n: int) -> Policy:
     return UnitVector(block_size=512) if n <= DENSE_ROWS // 2 else blocks_and_residuals(128)
 
 
-def blocks_and_residuals(b: int) -> Schedule:
+def blocks_and_residuals(b: int, early: int = 0) -> Schedule:
     """Blocks for the variance, residuals for the mean, and blocks again (`docs/policies.md`).
 
-    Where all of these bring only rounding, unit vectors lead on to the exact GP.
+    `early` residuals come before the second block, for a clock that may end it there: the one residual of a block can
+    make the mean worse. Where all of these bring only rounding, unit vectors lead on to the exact GP.
     """
     first, krylov, columns = PseudoInput(b, block_size=b), BlockKrylov(b), UnitVector(block_size=512)
-    return Schedule((first, b), (krylov, 2 * b), (ConjugateGradient(), 64), (krylov, None), (columns, None))
+    sooner = [(ConjugateGradient(), early)] if early else []
+    return Schedule((first, b), *sooner, (krylov, 2 * b), (ConjugateGradient(), 64), (krylov, None), (columns, None))
 
 
 def default_actions(n: int) -> int:
