@@ -42,7 +42,7 @@ def share_nats(axes: Sequence[Any], means: Sequence[np.ndarray]) -> None:
     span = max(min(high, LINEAR) - low, 0.02)
     step = next((step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0) if span / step < 7), 10.0)
     linear = step * np.arange(np.ceil(low / step), np.floor(min(high, LINEAR) / step) + 1)
-    beyond = (20.0, 50.0, 100.0) if high < 300.0 else (30.0, 100.0, 1e3, 1e4, 1e5, 1e6)
+    beyond = (20.0, 50.0) if high < 70.0 else (30.0, 100.0, 1e3, 1e4, 1e5, 1e6)
     ticks = [*(linear[linear < LINEAR] + 0.0), *beyond] if high > LINEAR else [*(linear + 0.0)]
     for axis in axes:
         if high > LINEAR:
