@@ -33,7 +33,7 @@ from itergp.experiments.running import Cell, Experiment, Options, Record, Table
 from itergp.metrics import mean_and_interval, nll, rmse
 from itergp.posterior.combined import Posterior, condition
 from itergp.prior.gp import Prior
-from itergp.schedules import default_schedule
+from itergp.schedules import EARLY, default_schedule
 from itergp.solver.policies import (
     BlockKrylov,
     ConjugateGradient,
@@ -42,6 +42,7 @@ from itergp.solver.policies import (
     RandomAction,
     SparseBlock,
     UnitVector,
+    blocks_and_residuals,
 )
 from itergp.solver.state import Status
 from itergp.solver.stopping import MaxActions, TimeBudget
@@ -50,9 +51,9 @@ NAME, KERNEL = "beyond", "Matern 3/2"
 LOCAL, LOCAL_QUICK = 60, 10  # local actions for each test point
 BLOCK, SECONDS = 128, 60.0
 CHECKS, CHECKS_QUICK = (128, 256, 512, 1024), (16, 32, 64)  # numbers of actions after which a policy is measured
-EARLY = (8, 32)  # and before, where every action is a pass
+FIRST_CHECKS = (8, 32)  # and before, where every action is a pass
 EXACT_ROWS = 20_000  # n^3 / 3 in two minutes, n^2 in 6 GB
-NONE, EXACT, SCHEDULE = "no global actions", "exact GP", "default schedule"
+NONE, EXACT, SCHEDULE, CLOCK = "no global actions", "exact GP", "default schedule", "default schedule for a clock"
 
 POLICIES: dict[str, Callable[[int], Any]] = {  # of the number of rows
     "CG": lambda n: ConjugateGradient(),
@@ -64,6 +65,7 @@ POLICIES: dict[str, Callable[[int], Any]] = {  # of the number of rows
     "random": lambda n: RandomAction(block_size=BLOCK),
     "block Krylov": lambda n: BlockKrylov(BLOCK),
     SCHEDULE: lambda n: default_schedule(n, Budget(stop=MaxActions(CHECKS[-1]))),
+    CLOCK: lambda n: blocks_and_residuals(BLOCK, EARLY),
 }
 COLOURS = {
     "CG": style.POLICY["IterGP-CG"],
@@ -75,6 +77,7 @@ COLOURS = {
     "random": style.POLICY["IterGP-random"],
     "block Krylov": style.GREY,
     SCHEDULE: style.ITERGP,
+    CLOCK: style.LILAC,
     NONE: style.BLACK,
     EXACT: style.EXACT,
 }
@@ -115,7 +118,7 @@ def run(cell: Cell, options: Options) -> list[Record]:
     if policy == NONE:
         nothing = problem(policy=ConjugateGradient(), stop=MaxActions(0))
         return [about | {"actions": 0, "passes": 0, "seconds": 0.0} | score(nothing)]
-    checks = CHECKS_QUICK if options.quick else ((*EARLY, *CHECKS) if policy == "CG" else CHECKS)
+    checks = CHECKS_QUICK if options.quick else ((*FIRST_CHECKS, *CHECKS) if policy == "CG" else CHECKS)
     found, status = follow(POLICIES[policy](len(data.rows.X)), problem, score, checks, SECONDS)
     return [about | record | {"status": status if record is found[-1] else None} for record in found]
 
@@ -223,7 +226,7 @@ def _curves(axis: Any, runs: dict[str, list[list[Record]]], prefix: str, against
         steps = [[one[j] for one in of_splits] for j in range(min(len(one) for one in of_splits))]
         x = [np.mean([_spent(record, prefix, against) for record in some]) for some in steps]
         mean, half = mean_and_interval([[record[f"{prefix}nll"] for record in some] for some in steps], axis=1)
-        width = 2.2 if policy == SCHEDULE else 1.2
+        width = 2.2 if policy in (SCHEDULE, CLOCK) else 1.2
         bars = np.nan_to_num(half)
         axis.errorbar(x, mean, bars, fmt="o-", ms=3.5, lw=width, elinewidth=0.8, color=colour, label=policy)
 

@@ -12,7 +12,7 @@ from itergp.plots import band as band
 from itergp.plots import new_figure as new_figure
 from itergp.plots import ring as ring
 
-ORANGE = "#ff7f0e"
+ORANGE, LILAC = "#ff7f0e", "#c5b0d5"
 _, RED, BROWN, PINK, CYAN, OLIVE = POLICY_COLOURS
 
 MATHEMATICAL, COMPUTATIONAL, COMBINED = BLUE, GREEN, PURPLE
