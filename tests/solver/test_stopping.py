@@ -9,6 +9,7 @@ from helpers import KERNELS, exact, make_data
 from itergp import (
     Compute,
     ConjugateGradient,
+    Eigenvector,
     MarginalVariance,
     Matern32,
     MaxActions,
@@ -151,6 +152,16 @@ def test_a_time_budget_stops_a_long_product_and_keeps_what_was_before():
     engine.slow = False
     assert (posterior.rank, posterior.status) == (1, Status.BUDGET)
     assert np.array_equal(posterior.mean(data.X_new), start.mean(data.X_new))
+
+
+def test_a_time_budget_ends_what_a_policy_prepares_and_keeps_what_was_before():
+    data = make_data(2100)
+    start = condition(PRIOR, data.X, data.y, NOISE, ConjugateGradient(), MaxActions(2))
+    posterior = start.refine(Eigenvector(rank=4, passes=100_000), TimeBudget(0.2))
+    assert (posterior.rank, posterior.status) == (2, Status.BUDGET)
+    assert posterior.problem.gram.passes < 50_000
+    assert np.array_equal(posterior.mean(data.X_new), start.mean(data.X_new))
+    assert posterior.refine(ConjugateGradient(), MaxActions(1)).rank == 3  # the clock is not carried on
 
 
 def test_a_time_budget_or_a_tolerance_is_not_refused_for_actions_it_may_never_take(monkeypatch):

@@ -36,7 +36,7 @@ def step(state: State, policy: Any, room: float = np.inf, tick: Tick = no_tick) 
     gram, passes, entries = state.problem.gram, state.problem.gram.passes, state.problem.gram.entries
     with _threads_of_blas(state):
         if state.rank == state.basis.size:
-            state = observe(state, policy, tick)
+            state = observe(replace(state, tick=tick), policy)
         state = accept(state, room)
         done = replace(
             state.progress,
@@ -45,7 +45,7 @@ def step(state: State, policy: Any, room: float = np.inf, tick: Tick = no_tick) 
             entries=state.progress.entries + gram.entries - entries,
             seconds=state.progress.seconds + time.perf_counter() - began,
         )
-        state = replace(state, progress=done)
+        state = replace(state, progress=done, tick=no_tick)
         return replace(state, trace=(*state.trace, state.record()))
 
 
@@ -55,13 +55,13 @@ def _threads_of_blas(state: State) -> AbstractContextManager[Any]:
     return blas_threads(1 if narrow and getattr(state.problem.gram.engine, "own_threads", False) else None)
 
 
-def observe(state: State, policy: Any, tick: Tick = no_tick) -> State:
+def observe(state: State, policy: Any) -> State:
     """Choose actions, multiply, and factorise: everything that a step computes, none of it accepted yet."""
     state, S = propose(state, policy)  # Alg. 1, line 6
     if S is None:
         return _nothing_new(state, 0, none_left=True)
     problem, basis = state.problem, state.basis
-    Q, KQ, dropped = orthonormal(S, state, tick)
+    Q, KQ, dropped = orthonormal(S, state)
     if Q.shape[1] == 0:
         return _nothing_new(state, dropped)
     N = problem.N[:, None]
@@ -320,7 +320,7 @@ def _checked_actions(actions: Any, n: int, policy: Any) -> Any:
     return S / np.linalg.norm(S, axis=0)
 
 
-def orthonormal(S: Any, state: State, tick: Tick) -> tuple[Any, np.ndarray, int]:
+def orthonormal(S: Any, state: State) -> tuple[Any, np.ndarray, int]:
     """Q: the block made orthonormal to all earlier actions and within itself; K Q; and how many were dependent."""
     problem, basis = state.problem, state.basis
     tolerance = DEPENDENT[problem.gram.dtype.name]
@@ -332,19 +332,19 @@ def orthonormal(S: Any, state: State, tick: Tick) -> tuple[Any, np.ndarray, int]
             return np.zeros((problem.n, 0)), np.zeros((problem.n, 0)), dropped
         taken = basis.inner(S.toarray()) if basis.size else np.zeros((0, S.shape[1]))
         if _disjoint(S) and not taken.any():  # orthogonal already
-            return S, _sparse_products(S, problem, tick), dropped
+            return S, _sparse_products(S, state), dropped
         columns, S = S, S.toarray()
     else:
         dropped = 0
     Q, kept, C, R = orthonormalise(S, basis, tolerance)
     dropped += S.shape[1] - kept.size
     if columns is not None and kept.size and np.abs(np.diag(R)).min() > REUSE[problem.gram.dtype.name]:
-        KS = _sparse_products(columns[:, kept], problem, tick)
+        KS = _sparse_products(columns[:, kept], state)
         KQ = np.linalg.solve(R.T, (KS - basis.KQ.combine(C)).T).T  # K Q = (K S - K Q_old C) R^{-1}: no pass
         return Q, KQ, dropped
     if problem.gram.dtype == np.float32:
         Q = Q.astype(np.float32).astype(np.float64)  # the rounded vectors are the actions
-    return Q, problem.gram.multiply(Q, tick) if kept.size else np.zeros_like(Q), dropped
+    return Q, problem.gram.multiply(Q, state.tick) if kept.size else np.zeros_like(Q), dropped
 
 
 def _distinct(S: sp.csc_array, basis: Basis) -> np.ndarray:
@@ -360,12 +360,12 @@ def _disjoint(S: sp.csc_array) -> bool:
     return np.unique(S.indices).size == S.indices.size
 
 
-def _sparse_products(S: sp.csc_array, problem: Problem, tick: Tick) -> np.ndarray:
+def _sparse_products(S: sp.csc_array, state: State) -> np.ndarray:
     """K S from the columns of K that S touches: no pass over K."""
     if (np.diff(S.indptr) == 1).all():
-        return problem.gram.columns(S.indices) * S.data
+        return state.problem.gram.columns(S.indices) * S.data
     rows = np.unique(S.indices)
-    return problem.gram.multiply_columns(rows, S[rows].toarray(), tick=tick)
+    return state.problem.gram.multiply_columns(rows, S[rows].toarray(), tick=state.tick)
 
 
 def _rounding(Q: Any, KQ: np.ndarray, problem: Problem) -> np.ndarray:

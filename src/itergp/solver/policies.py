@@ -195,7 +195,7 @@ class Eigenvector(Policy):
                 V = V - basis @ (basis.T @ V)
             V = np.linalg.qr(V)[0]
             space.append(V)
-            products.append(problem.gram.multiply(V) + problem.N[:, None] * V)
+            products.append(problem.gram.multiply(V, state.tick) + problem.N[:, None] * V)
             V = products[-1]
         S, KS = np.concatenate(space, axis=1), np.concatenate(products, axis=1)
         T = S.T @ KS

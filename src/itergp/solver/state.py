@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from itergp.linalg.basis import Basis, Factor
+from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.solver.problem import Problem
 
@@ -92,6 +93,7 @@ class State:
     progress: Progress = field(default_factory=Progress)
     trace: tuple[Step, ...] = ()
     status: Status | None = None
+    tick: Tick = no_tick  # inside a step: to be called during long work, which it ends when the time is over
 
     @staticmethod
     def start(problem: Problem, seed: int = 0) -> "State":
