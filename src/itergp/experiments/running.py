@@ -40,6 +40,7 @@ from itergp.datasets import DATASETS, data_folder, load
 from itergp.errors import InputError
 from itergp.experiments.outputs import require_matplotlib, versions, write_outputs
 from itergp.experiments.records import Line, append_line, drop_torn_line, identity, keep_lines, one_of_each, read_lines
+from itergp.linalg.blas import blas_threads
 
 if TYPE_CHECKING:
     from itergp.progress import Interrupts
@@ -153,7 +154,7 @@ def _run(experiment: Experiment, cell: Cell, options: Options, interrupts: "Inte
     _check(interrupts)
     began, processor = time.perf_counter(), time.process_time()
     try:
-        with interrupts.raised():
+        with interrupts.raised(), blas_threads(1 if options.quick else None):  # threads of small matrices wait for each other
             records = experiment.run(cell, options)
     except Exception as error:
         error.add_note(f"in the cell {identity(cell.key)} of {experiment.name}")
