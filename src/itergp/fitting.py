@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from itergp.prior.kernels import Kernel
 from itergp.prior.means import Mean
 from itergp.progress import Interrupts, Watch
 from itergp.schedules import default_stop
-from itergp.solver.loop import accept, extend, solve
+from itergp.solver.loop import accept_waiting, extend, solve
 from itergp.solver.policies import UnitVector
 from itergp.solver.problem import Problem, centred, check_kernel_values
 from itergp.solver.reweight import reweighted
@@ -226,8 +226,7 @@ def update(
         state = reweighted(state, before, new.y[:n])
     if len(new.X) > n:
         state = extend(state, new.X[n:], new.y[n:], after)
-    state = accept(state)  # what waits of a block that a budget cut is paid already
-    state = replace(state, progress=replace(state.progress, actions=state.rank))
+    state = accept_waiting(state)
     rows = np.concatenate([changed, np.arange(n, len(new.X))])
     rows = rows[~state.basis.spanned_rows()[rows]]
     if not rows.size:

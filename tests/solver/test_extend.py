@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 
 from helpers import KERNELS, POLICIES, exact, make_data, row_noise
-from itergp import Compute, ConjugateGradient, InputError, MaxActions, Prior, RandomAction, SparseBlock, UnitVector, condition
+from itergp import (
+    Compute,
+    ConjugateGradient,
+    InputError,
+    MaxActions,
+    Prior,
+    PseudoInput,
+    RandomAction,
+    SparseBlock,
+    UnitVector,
+    condition,
+)
 
 PRIOR, NOISE = Prior(KERNELS["matern32"]), 0.05
 DATA = make_data(1200)
@@ -146,3 +157,31 @@ def test_two_extensions_of_one_posterior_disturb_neither_each_other_nor_their_pa
     assert np.array_equal(parent.mean(AT), before[0])
     assert np.array_equal(parent.var(AT), before[1])
     assert parent.refine(stop=MaxActions(3)).rank == 12
+
+
+@pytest.mark.parametrize("policy", [None, "given"])
+def test_new_rows_are_acted_on_even_where_a_block_still_waits(policy):
+    """A budget that cut a block leaves paid columns; they must not use up the actions meant for the new rows."""
+    rng = np.random.default_rng(3)
+    X, X_new = rng.uniform(0, 1, (300, 2)), rng.uniform(2, 3, (50, 2))
+    y = np.sin(6 * X.sum(axis=1))
+    prior = Prior(1.0 * KERNELS["matern32"])
+    cut = condition(prior, X, y, 0.0025, PseudoInput(block_size=128), MaxActions(40))
+    assert cut.state.basis.size - cut.rank >= 50, "nothing waits: the test shows nothing"
+    how = {} if policy is None else {"policy": UnitVector(order=np.arange(300, 350)), "stop": MaxActions(50)}
+    after = cut.extend(X_new, np.full(50, 5.0), **how)
+    actions = after.state.basis.dense(0, after.rank)
+    assert np.linalg.norm(actions[300:], axis=1).min() > 1 - 1e-6  # every new row is in the span of the actions
+    A = after.state.basis.dense(0, after.rank)
+    K = prior.kernel(after.problem.X, after.problem.X)
+    G = A.T @ (K + np.diag(after.problem.N)) @ A
+    oracle = prior.kernel(X_new, after.problem.X) @ A @ np.linalg.solve(G, A.T @ after.problem.y)
+    np.testing.assert_allclose(after.mean(X_new), oracle, atol=1e-8)
+    assert np.abs(after.mean(X_new) - 5.0).max() < 0.1
+
+
+def test_appending_alone_accepts_nothing_that_waits():
+    rng = np.random.default_rng(4)
+    X = rng.uniform(0, 1, (100, 2))
+    cut = condition(PRIOR, X, X[:, 0], NOISE, PseudoInput(block_size=64), MaxActions(10))
+    assert cut.extend(X + 2.0, X[:, 0], policy=False).rank == cut.rank

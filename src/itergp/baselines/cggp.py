@@ -80,7 +80,7 @@ class CGGP:
     def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
         X0 = self._inputs("X0", X0)
         X1 = X0 if X1 is None else self._inputs("X1", X1)
-        return self.problem.prior.cov(X0, X1) - self._weights(X0).T @ self._weights(X1)
+        return self.problem.gram.dense(X0, X1) - self._weights(X0).T @ self._weights(X1)
 
     def path(self, X: ArrayLike, iterations: Sequence[int] | None = None) -> Path:
         """Mean and variance after each of these numbers of iterations, at the cost of the last; all, unless given."""

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from itergp.baselines.predictions import batches, kernel_at
+from itergp.baselines.predictions import batches
 from itergp.errors import InputError
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.cholesky import cholesky
@@ -52,7 +52,7 @@ class ExactGP:
         X1 = X0 if X1 is None else self._inputs("X1", X1)
         points = len(X0) + len(X1)
         require_bytes(16.0 * self.problem.n * points, f"a covariance of {len(X0)} x {len(X1)} points", "Use fewer at once.")
-        return self.problem.prior.cov(X0, X1) - self._whitened(X0).T @ self._whitened(X1)
+        return self.problem.gram.dense(X0, X1) - self._whitened(X0).T @ self._whitened(X1)
 
     @property
     def log_marginal_likelihood(self) -> float:
@@ -63,7 +63,7 @@ class ExactGP:
 
     def _whitened(self, X: np.ndarray) -> np.ndarray:
         """L^{-1} k(X, x), one column per point."""
-        K_x = kernel_at(self.problem, self.problem.X, X)
+        K_x = self.problem.gram.dense(self.problem.X, X)
         return scipy.linalg.solve_triangular(self.L, K_x, lower=True, overwrite_b=True, check_finite=False)
 
     def _inputs(self, name: str, X: ArrayLike) -> np.ndarray:

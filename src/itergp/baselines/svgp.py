@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from itergp.baselines.predictions import batches, kernel_at
+from itergp.baselines.predictions import batches
 from itergp.errors import InputError
 from itergp.linalg.compute import Compute
 from itergp.prior.gp import Prior
@@ -83,7 +83,7 @@ class SVGP:
         X1 = X0 if X1 is None else self._inputs("X1", X1)
         A0, A1 = self._features(X0), self._features(X1)
         spread0, spread1 = (scipy.linalg.solve_triangular(self.R, A, lower=True) for A in (A0, A1))
-        return self.problem.prior.cov(X0, X1) - A0.T @ A1 + spread0.T @ spread1
+        return self.problem.gram.dense(X0, X1) - A0.T @ A1 + spread0.T @ spread1
 
     def _features(self, X: np.ndarray) -> np.ndarray:
         return _features(self.problem, self.Z, self.L, X)
@@ -103,7 +103,7 @@ def _factor(problem: Problem, Z: np.ndarray) -> np.ndarray:
     """L with L L^T = k(Z, Z) and as little jitter as it needs: a bound stays a bound with any."""
     from itergp.learning.nystrom import JITTERS
 
-    K = kernel_at(problem, Z, Z)
+    K = problem.gram.dense(Z, Z)
     K = (K + K.T) / 2
     for jitter in JITTERS:
         L, failed = scipy.linalg.lapack.dpotrf(K + jitter * np.trace(K) / len(K) * np.eye(len(K)), lower=1, clean=1)
@@ -114,7 +114,7 @@ def _factor(problem: Problem, Z: np.ndarray) -> np.ndarray:
 
 def _features(problem: Problem, Z: np.ndarray, L: np.ndarray, X: np.ndarray) -> np.ndarray:
     """a(x) = L^{-1} k(Z, x), one column per point."""
-    return scipy.linalg.solve_triangular(L, kernel_at(problem, Z, X), lower=True, check_finite=False)
+    return scipy.linalg.solve_triangular(L, problem.gram.dense(Z, X), lower=True, check_finite=False)
 
 
 def _explained(A: np.ndarray, R: np.ndarray) -> np.ndarray:

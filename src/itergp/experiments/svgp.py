@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from itergp.baselines import svgp
-from itergp.baselines.predictions import kernel_at
 from itergp.experiments import panels, style
 from itergp.experiments.records import grouped
 from itergp.experiments.regression import (
@@ -123,7 +122,7 @@ def pseudo_inputs(counts: np.ndarray, Z: np.ndarray) -> Callable[[Any], Any]:
 
     def act(state: Any) -> np.ndarray | None:
         problem = state.problem
-        return None if state.proposed else counts[:, None] * kernel_at(problem, problem.X, Z)
+        return None if state.proposed else counts[:, None] * problem.gram.dense(problem.X, Z)
 
     return act
 

@@ -128,7 +128,7 @@ def _negative_elbo(at: Observed, tick: Tick) -> Evaluation:
     GAG = inverse @ A @ inverse
     S = inner + 0.5 * c @ c.T + 0.5 * t * (E + inverse - GAG)
     H = np.asarray(at.Q @ S) - (t * BG / N[:, None] + e @ c.T)
-    slopes = added(_slopes(at, H, tick), diagonal_gradient(at.gram.kernel, at.gram.X - at.gram.origin, 0.5 * t / N))
+    slopes = added(_slopes(at, H, tick), diagonal_gradient(at.gram.kernel, at.gram.centred(at.gram.X), 0.5 * t / N))
     # the noise: dA = shares * dnoise, and N in the expectation
     S_A = inner + 0.5 * t * (E + 2.0 * inverse - GAG)
     direct = 0.5 * (t * (rows.n - r) - float((((misfit**2).sum(axis=1) + t * variance) / N).sum()))

@@ -59,5 +59,5 @@ def _evaluate(rows: Rows, kernel: Kernel, noise: float, compute: Compute) -> Eva
     if failed:
         raise np.linalg.LinAlgError("the inverse of K + N is infinite")
     W = scipy.linalg.blas.dsyrk(-0.5, alpha, beta=0.5 * t, c=inverse, lower=1, overwrite_c=1)
-    slopes = symmetric_gradient(kernel, gram.X - gram.origin, W)
+    slopes = symmetric_gradient(kernel, gram.centred(gram.X), W)
     return rows.evaluation(noise, value, slopes, float((np.diag(W) / rows.counts).sum()))

@@ -95,7 +95,7 @@ class IterativeLikelihood:
         rows, t, N = self.rows, self.rows.t, self.rows.N(noise)
         self._tick()
         gram = Problem(Prior(kernel), rows.X, rows.y, N, self.compute).gram  # tiles in the precision that the noise asks for
-        nystrom = Nystrom.of(kernel, rows.X - gram.origin, self._Z - gram.origin, N, gram.engine)
+        nystrom = Nystrom.of(kernel, gram.centred(rows.X), gram.centred(self._Z), N, gram.engine)
         z = nystrom.draws(self._w_X, self._w_Z)
         p = nystrom.P.solve(z)
 

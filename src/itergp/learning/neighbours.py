@@ -33,7 +33,7 @@ class NeighbourLikelihood:
         """Of `batch` rows at random (None: all), with the rows in the random order of `seed`."""
         rng = np.random.default_rng(seed)
         order = rng.permutation(rows.n)
-        rows = Rows(rows.X[order], rows.y[order], rows.counts[order], rows.scatter)
+        rows = Rows((rows.X - rows.origin(kernel))[order], rows.y[order], rows.counts[order], rows.scatter)
         size = rows.n if batch is None else min(batch, rows.n)
         chosen = np.arange(rows.n) if size == rows.n else np.sort(rng.choice(rows.n, size, replace=False))
         F, m = coordinates(kernel, rows.X), max(1, min(neighbours, rows.n - 1))

@@ -170,6 +170,13 @@ class Basis:
             first += size
         return np.concatenate(out, axis=1) if out else np.zeros((self.n, 0))
 
+    def sparse_actions(self) -> tuple[np.ndarray, sp.csc_array]:
+        """A mask of the actions that are sparse, and these as one matrix."""
+        mask = [np.full(part.size if isinstance(part, Columns) else part.shape[1], sp.issparse(part)) for part in self.parts]
+        some = [part for part in self.parts if sp.issparse(part)]
+        Q = sp.csc_array(sp.hstack(some)) if some else sp.csc_array((self.n, 0))
+        return np.concatenate([np.zeros(0, dtype=bool), *mask]), Q
+
     def support(self) -> np.ndarray | None:
         """The rows that some action touches, where all actions are sparse; None when all rows count."""
         if not self.sparse:

@@ -58,7 +58,7 @@ class Gram:
 
     def _symmetric(self, V: np.ndarray, first: int, tick: Tick) -> np.ndarray:
         with blas_threads(self.compute.threads):
-            out = self.engine.symmetric(self.kernel, self._centred(self.X), V, self.dtype, self.cache, first, tick)
+            out = self.engine.symmetric(self.kernel, self.centred(self.X), V, self.dtype, self.cache, first, tick)
         self.entries += (self.n * (self.n + 1) - first * (first + 1)) // 2
         return self._checked(out)
 
@@ -66,9 +66,12 @@ class Gram:
         """K[:, indices], in float64: these are few, and they are the actions' own products."""
         rows = np.asarray(indices, dtype=np.intp)
         require_bytes(8.0 * self.n * rows.size, f"{rows.size} columns of K", "Ask for fewer at once.")
+        return self.dense(self.X, self.X[rows])
+
+    def dense(self, X0: np.ndarray, X1: np.ndarray) -> np.ndarray:
+        """k(X0, X1) in float64, for any points: whoever needs entries of a kernel asks here, where inputs are centred."""
         with blas_threads(self.compute.threads):
-            X = self._centred(self.X)
-            out = self.engine.dense(self.kernel, X, X[rows], np.dtype("float64"))
+            out = self.engine.dense(self.kernel, self.centred(X0), self.centred(X1), np.dtype("float64"))
         self.entries += out.size
         return self._checked(np.asarray(out, dtype=np.float64))
 
@@ -90,7 +93,7 @@ class Gram:
 
     def _cross(self, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, tick: Tick) -> np.ndarray:
         with blas_threads(self.compute.threads):
-            X0, X1 = self._centred(X0), self._centred(X1)
+            X0, X1 = self.centred(X0), self.centred(X1)
             out = self.engine.product(self.kernel, X0, X1, np.ascontiguousarray(V), np.dtype("float64"), tick)
         self.entries += X0.shape[0] * X1.shape[0]
         return self._checked(out)
@@ -105,7 +108,7 @@ class Gram:
         """
         rows = max(1, rows)
         if self._amplification[0] != rows:
-            self._amplification = (rows, self.kernel.amplification(self._centred(self.X[:rows])))
+            self._amplification = (rows, self.kernel.amplification(self.centred(self.X[:rows])))
         incoherent = float(self._k0[rows - 1]) * self._amplification[1] * rows**0.5
         return ROUNDING * UNIT[dtype or self.dtype.name] * (product_norm + incoherent)
 
@@ -123,7 +126,7 @@ class Gram:
         engine = self.engine.name if isinstance(self.compute.engine, str) else self.compute.engine
         return Compute(self.dtype.name, self.compute.cache, engine, self.compute.threads)
 
-    def _centred(self, X: np.ndarray) -> np.ndarray:
+    def centred(self, X: np.ndarray) -> np.ndarray:
         """Inputs as differences to a point among the data: far from the origin, coordinates would round before they differ."""
         return X - self.origin
 

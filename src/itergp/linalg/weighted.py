@@ -31,7 +31,7 @@ def no_slopes(kernel: Kernel) -> Slopes:
 
 def low_rank_gradient(gram: Gram, A: np.ndarray, B: np.ndarray, tick: Tick = no_tick) -> Slopes:
     """Gradient of sum_ij (A B^T)_ij k(x_i, x_j) in the parameters; each pair evaluated once, with weights A B^T + B A^T."""
-    X, slopes = gram.X - gram.origin, no_slopes(gram.kernel)
+    X, slopes = gram.centred(gram.X), no_slopes(gram.kernel)
     for i in range(0, gram.n, ROWS):
         here, after = slice(i, i + ROWS), slice(i + ROWS, None)
         tick()
@@ -45,7 +45,7 @@ def low_rank_gradient(gram: Gram, A: np.ndarray, B: np.ndarray, tick: Tick = no_
 
 def low_rank_columns_gradient(gram: Gram, columns: np.ndarray, A: np.ndarray, B: np.ndarray, tick: Tick = no_tick) -> Slopes:
     """Gradient of sum_ij (A B^T)_ij k(x_i, x_{columns[j]}) in the parameters, where weights reach some columns only."""
-    X, slopes = gram.X - gram.origin, no_slopes(gram.kernel)
+    X, slopes = gram.centred(gram.X), no_slopes(gram.kernel)
     for i in range(0, gram.n, ROWS):
         tick()
         slopes = added(slopes, _engine_gradient(gram, X[i : i + ROWS], X[columns], A[i : i + ROWS], B))

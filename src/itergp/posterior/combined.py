@@ -11,7 +11,7 @@ from itergp.errors import InputError
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.prior.gp import Prior
-from itergp.solver.loop import Callback, extend, solve
+from itergp.solver.loop import Callback, accept_waiting, extend, solve
 from itergp.solver.policies import UnitVector, default_actions, default_policy
 from itergp.solver.problem import Problem
 from itergp.solver.state import State, Status, Step
@@ -92,7 +92,7 @@ class Posterior:
         require_bytes(16.0 * m0 * m1, f"a covariance of {m0} x {m1} points", "Use var(X), or fewer points.")
         W0 = self.weights(X0)
         W1 = W0 if X1 is None else self.weights(X1)
-        covariance = self.problem.prior.cov(X0, X1) - W0.T @ W1
+        covariance = self.problem.gram.dense(X0, X0 if X1 is None else X1) - W0.T @ W1
         if X1 is None:
             covariance = (covariance + covariance.T) / 2
             np.fill_diagonal(covariance, self._subtract(self.problem.prior.var(X0), W0))
@@ -170,16 +170,16 @@ class Posterior:
     ) -> "Posterior":
         """The posterior with more data. `policy=None` then acts on the new rows; `policy=False` only appends them."""
         state = extend(self.state, X, y, noise)
-        extended = Posterior(state.problem, state, self.policy)
         if policy is False:
-            return extended
+            return Posterior(state.problem, state, self.policy)
+        state = accept_waiting(state)
         new = np.arange(self.problem.n, state.problem.n)
         if policy is None:
             if new.size > NEW_ROWS:
                 new = np.sort(np.random.default_rng([state.seed, state.counter]).choice(new, NEW_ROWS, replace=False))
             policy = UnitVector(order=new, block_size=min(new.size, 64))
         stop = MaxActions(new.size) if stop is None else stop
-        after = extended.refine(policy, stop)
+        after = Posterior(state.problem, state, self.policy).refine(policy, stop)
         return Posterior(after.problem, after.state, self.policy)
 
     # What was done.

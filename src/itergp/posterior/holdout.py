@@ -145,9 +145,8 @@ def products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
 
 def tile(posterior: Posterior, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741 (rows I and J)
     """K_IJ"""
-    problem = posterior.problem
-    origin = problem.gram.origin
-    return np.asarray(problem.prior.kernel(problem.X[I] - origin, problem.X[J] - origin), dtype=np.float64)
+    X = posterior.problem.X
+    return posterior.problem.gram.dense(X[I], X[J])
 
 
 def _factor(G: np.ndarray, before: np.ndarray, tau: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -117,7 +117,7 @@ class LocalPosterior:
     ) -> tuple[np.ndarray, np.ndarray]:
         """w_J = L_J^{-1} (k_J - B^T w) and z_J = L_J^{-1} r_J, with L_J L_J^T = K_JJ + N_J - B^T B + tau, for a batch."""
         problem = self.posterior.problem
-        kernel, points, X = problem.prior.kernel, problem.X[J] - problem.gram.origin, X - problem.gram.origin
+        kernel, points, X = problem.prior.kernel, problem.gram.centred(problem.X[J]), problem.gram.centred(X)
         K_JJ, k_J = batched_kernel(kernel, points, points), batched_kernel(kernel, points, X[:, None, :])[:, :, 0]
         S = K_JJ - B @ B.swapaxes(1, 2)
         S = (S + S.swapaxes(1, 2)) / 2
@@ -156,7 +156,7 @@ def nearest_rows(posterior: "Posterior", X: np.ndarray, m: int) -> np.ndarray:
     """The m training rows nearest to each point in the kernel's own metric, (points, m), nearest first."""
     problem = posterior.problem
     kernel = problem.prior.kernel
-    F, F_X = kernel.embedding(problem.X), kernel.embedding(X)
+    F, F_X = kernel.embedding(problem.gram.centred(problem.X)), kernel.embedding(problem.gram.centred(X))
     if F is not None and F_X is not None and F.shape[1] <= TREE_FEATURES:
         from scipy.spatial import cKDTree
 
@@ -170,9 +170,7 @@ def _most_correlated(posterior: "Posterior", X: np.ndarray, m: int) -> np.ndarra
     gram, out = posterior.problem.gram, []
     scale = np.sqrt(np.maximum(gram.diagonal(), 1e-300))
     for start in range(0, len(X), BATCH):
-        K = gram.engine.dense(gram.kernel, X[start : start + BATCH], gram.X, np.dtype("float64"))
-        gram.entries += K.size
-        correlation = np.abs(K) / scale
+        correlation = np.abs(gram.dense(X[start : start + BATCH], gram.X)) / scale
         top = np.argpartition(-correlation, m - 1, axis=1)[:, :m]
         order = np.argsort(-np.take_along_axis(correlation, top, axis=1), axis=1, kind="stable")
         out.append(np.take_along_axis(top, order, axis=1))

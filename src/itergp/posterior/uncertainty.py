@@ -95,7 +95,7 @@ def variance_by(L: np.ndarray, posterior: "Posterior", X: np.ndarray) -> np.ndar
     k0, variance = problem.prior.var(X), []
     for start in range(0, len(X), 4 * POINTS):
         some = slice(start, start + 4 * POINTS)
-        K_x = problem.prior.cov(problem.X, X[some])
+        K_x = problem.gram.dense(problem.X, X[some])
         W = scipy.linalg.solve_triangular(L, K_x, lower=True)
         variance.append(k0[some] - (W**2).sum(axis=0))
     return np.maximum(np.concatenate(variance), problem.variance_floor(k0))

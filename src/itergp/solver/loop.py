@@ -20,7 +20,7 @@ from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.orthonormal import orthonormalise
 from itergp.solver.policies import Schedule
 from itergp.solver.problem import Problem
-from itergp.solver.state import Progress, Stage, State, Status
+from itergp.solver.state import FINER, Progress, Stage, State, Status
 from itergp.solver.stopping import StoppingCriterion
 
 DEPENDENT = {"float64": 1e-10, "float32": 1e-5}  # what is left of a unit action that lies in the span of earlier ones
@@ -69,7 +69,7 @@ def observe(state: State, policy: Any) -> State:
     # G = Q^T K Q + Q^T N Q + diag(tau), the old rows against the new columns and the new block
     tau = _rounding(Q, KQ, problem)
     K_hat_Q = KQ + NQ if not sp.issparse(NQ) else KQ + NQ.toarray()
-    W = state.factor.solve(basis.inner(K_hat_Q))
+    W = state.factor.solve(_cross_block(state, Q, K_hat_Q, NQ, tau))
     G_bb = np.asarray(Q.T @ K_hat_Q)
     S_bb = (G_bb + G_bb.T) / 2 + np.diag(tau) - W.T @ W  # eta of the whole block (Alg. 1, line 10)
     L_bb, kept = cholesky_keeping(S_bb, least=0.5 * (problem.N.min() + tau))
@@ -91,6 +91,17 @@ def observe(state: State, policy: Any) -> State:
         progress=replace(state.progress, dropped=state.progress.dropped + dropped),
         idle=0,
     )
+
+
+def _cross_block(state: State, Q: Any, K_hat_Q: np.ndarray, NQ: Any, tau: np.ndarray) -> np.ndarray:
+    """Q_old^T K_hat Q, from the finer of the two products: its error then stays below sqrt(tau_old tau_new), which keeps
+    G + diag(tau) above the exact Gram matrix. Unit vectors (float64) followed by dense float32 actions need it."""
+    M = state.basis.inner(K_hat_Q)
+    finer = state.tau < FINER * tau.min()
+    if finer.any():
+        of_old = state.basis.KQ.inner(Q.toarray() if sp.issparse(Q) else Q)
+        M[finer] = (of_old + state.basis.inner(NQ.toarray() if sp.issparse(NQ) else NQ))[finer]
+    return M
 
 
 def accept(state: State, room: float = np.inf) -> State:
@@ -119,6 +130,12 @@ def accept(state: State, room: float = np.inf) -> State:
         trace_GA=trace_GA,
         status=Status.EXACT if exact else None,
     )
+
+
+def accept_waiting(state: State) -> State:
+    """Take what a budget cut off of the last block: it is paid for, and must not use up the next call's actions."""
+    state = accept(state)
+    return replace(state, progress=replace(state.progress, actions=state.rank))
 
 
 def new_directions(state: State, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
@@ -212,14 +229,16 @@ def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = N
 
 
 def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
-    if basis.size == 0:
-        return np.zeros((problem.n - n, 0))
-    support = basis.support()
-    Q = basis.dense(0, basis.size)
-    if support is not None:
-        return problem.gram.multiply_columns(support, Q[support], first=n)
-    padded = np.concatenate([Q, np.zeros((problem.n - n, basis.size))])
-    return problem.gram.multiply_rows(padded, n)
+    """(K Q)[n:], each action's in the precision of its products on the old rows: sparse ones from columns, in float64."""
+    out = np.zeros((problem.n - n, basis.size))
+    sparse, Q = basis.sparse_actions()
+    if sparse.any():
+        support = np.unique(Q.indices)
+        out[:, sparse] = problem.gram.multiply_columns(support, Q[support].toarray(), first=n)
+    if not sparse.all():
+        dense = basis.dense(0, basis.size)[:, ~sparse]
+        out[:, ~sparse] = problem.gram.multiply_rows(np.concatenate([dense, np.zeros((problem.n - n, dense.shape[1]))]), n)
+    return out
 
 
 def _factor_A_anew(state: State, problem: Problem) -> Factor | None:

@@ -124,8 +124,7 @@ def _kernel_actions(state: State, Z: np.ndarray) -> np.ndarray:
     gram = state.problem.gram
     if not len(Z):  # no engine is asked for nothing
         return np.zeros((gram.n, 0))
-    gram.entries += gram.n * len(Z)
-    return np.asarray(gram.engine.dense(gram.kernel, gram.X, Z, np.dtype("float64")))
+    return gram.dense(gram.X, Z)
 
 
 @dataclass(frozen=True, eq=False)

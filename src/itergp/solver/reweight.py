@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from itergp.linalg.basis import Basis, Factor
 from itergp.linalg.gram import UNIT
 from itergp.solver.problem import Problem
-from itergp.solver.state import State, Status
+from itergp.solver.state import FINER, State, Status
 
 SLAB = 512  # rows or columns handled at once
 
@@ -25,8 +25,8 @@ def reweighted(state: State, noise: ArrayLike, y: ArrayLike) -> State:
     """
     problem = state.problem.reweighted(noise, y)
     basis, N, rank = state.basis, problem.N[:, None], state.rank
-    A = _gram(basis, lambda start, stop: N * basis.dense(start, stop))
-    factor, tau = _factor(_gram(basis, basis.KQ.between) + A, state.tau)
+    A = _gram(basis, lambda start, stop: N * basis.dense(start, stop), np.zeros(basis.size))
+    factor, tau = _factor(_gram(basis, basis.KQ.between, state.tau) + A, state.tau)
     z = factor.solve(basis.inner(problem.b))
     c = factor.solve_transposed(z[:rank], rank)
     v = basis.combine(c)
@@ -47,11 +47,15 @@ def reweighted(state: State, noise: ArrayLike, y: ArrayLike) -> State:
     )
 
 
-def _gram(basis: Basis, columns: Callable[[int, int], np.ndarray]) -> np.ndarray:
-    """Q^T M for a matrix M that is given by its columns, some at a time; symmetric but for rounding."""
+def _gram(basis: Basis, columns: Callable[[int, int], np.ndarray], tau: np.ndarray) -> np.ndarray:
+    """Q^T M for a matrix M that is given by its columns, some at a time; symmetric but for rounding.
+
+    Entries come from both sides, or from the finer one alone where the columns differ in precision (`tau` bounds their errors).
+    """
     parts = [basis.inner(columns(start, min(start + SLAB, basis.size))) for start in range(0, basis.size, SLAB)]
     M = np.concatenate(parts, axis=1) if parts else np.zeros((0, 0))
-    return (M + M.T) / 2
+    finer = tau[None, :] < FINER * tau[:, None]  # column j against row i
+    return np.where(finer, M, np.where(finer.T, M.T, (M + M.T) / 2))
 
 
 def _factor(G: np.ndarray, tau: np.ndarray) -> tuple[Factor, np.ndarray]:

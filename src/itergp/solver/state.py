@@ -11,6 +11,10 @@ from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.solver.problem import Problem
 
+# A product whose tau is so much smaller than another's was made in a higher precision; within one precision, taus differ
+# by at most the square root of the number of rows.
+FINER = 1e-6
+
 
 class Status(Enum):
     """How a run ended."""

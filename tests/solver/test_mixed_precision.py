@@ -1,0 +1,71 @@
+"""float64 and float32 products in one run: the posterior is never below the exact GP, whatever came first."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from itergp import RBF, Compute, ConjugateGradient, Matern32, MaxActions, Prior, PseudoInput, RandomAction, UnitVector, condition
+from itergp.solver.reweight import reweighted
+
+SLACK = 1e-11  # of k(x, x): rounding of the oracle; without the finer product the variance was 3e-9 too low
+
+
+def exact_variance(kernel, X, noise, T):
+    L = scipy.linalg.cholesky(kernel(X, X) + noise * np.eye(len(X)), lower=True)
+    return kernel.diagonal(T) - (scipy.linalg.solve_triangular(L, kernel(X, T), lower=True) ** 2).sum(axis=0)
+
+
+def mixed(dense, n=1500, units=1100, actions=100, noise=1e-7, seed=0):
+    rng = np.random.default_rng(seed)
+    X, T = rng.uniform(0, 1, (n, 1)), rng.uniform(0, 1, (50, 1))
+    kernel = 1.0 * Matern32(0.2)
+    y = np.sin(6 * X.sum(axis=1))
+    posterior = condition(
+        Prior(kernel), X, y, noise, UnitVector("random", block_size=64), MaxActions(units), Compute(dtype="float32")
+    )
+    return posterior.refine(dense, MaxActions(actions)), kernel, X, y, T
+
+
+@pytest.mark.parametrize(
+    "dense",
+    [PseudoInput(block_size=50), RandomAction(block_size=25), ConjugateGradient()],
+    ids=lambda policy: type(policy).__name__,
+)
+def test_float32_actions_after_unit_vectors_stay_above_the_exact_gp(dense):
+    posterior, kernel, X, y, T = mixed(dense, actions=100 if not isinstance(dense, ConjugateGradient) else 20)
+    truth = exact_variance(kernel, X, 1e-7, T)
+    assert (posterior.var(T) >= truth - SLACK).all()
+    certificate = posterior.certify(T)
+    assert (certificate.variance_lower <= truth + SLACK).all()
+    assert (posterior.local(20).var(T) >= truth - SLACK).all()
+
+
+def test_other_noise_on_the_same_mixed_actions_stays_above_the_exact_gp():
+    posterior, kernel, X, y, T = mixed(PseudoInput(block_size=50))
+    for noise in (1e-7, 3e-8, 1e-4):
+        state = reweighted(posterior.state, noise, y)
+        again = type(posterior)(state.problem, state)
+        assert (again.var(T) >= exact_variance(kernel, X, noise, T) - SLACK).all()
+
+
+def test_rows_that_come_later_keep_each_products_precision():
+    """After `extend`, float64 actions have float64 products on the new rows too: what follows rests on them."""
+    posterior, kernel, X, y, T = mixed(PseudoInput(block_size=50), n=1300, units=900)
+    rng = np.random.default_rng(1)
+    X_new = rng.uniform(0, 1, (200, 1))
+    later = posterior.extend(X_new, np.sin(6 * X_new.sum(axis=1)), policy=False)
+    sparse, Q = later.state.basis.sparse_actions()
+    products = later.state.basis.KQ.between(0, later.state.basis.size)[:, sparse]
+    K = kernel(later.problem.X, later.problem.X)
+    np.testing.assert_allclose(products, K @ Q.toarray(), atol=1e-12)
+    after = later.refine(PseudoInput(block_size=50), MaxActions(100))
+    assert (after.var(T) >= exact_variance(kernel, later.problem.X, 1e-7, T) - SLACK).all()
+
+
+def test_one_precision_alone_is_untouched():
+    """Without a mixture no product is preferred to another."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(0, 1, (300, 2))
+    posterior = condition(Prior(RBF(0.3)), X, X[:, 0], 0.01, UnitVector(block_size=10), MaxActions(60), Compute(dtype="float64"))
+    tau = posterior.state.tau
+    assert tau.min() > 1e-6 * tau.max()
