@@ -17,7 +17,8 @@ from itergp.prior.kernels import Kernel
 from itergp.prior.means import Mean
 from itergp.progress import Interrupts, Watch
 from itergp.schedules import default_stop
-from itergp.solver.loop import accept_waiting, extend, solve
+from itergp.solver.loop import accept_waiting, solve
+from itergp.solver.more_data import extend
 from itergp.solver.policies import UnitVector
 from itergp.solver.problem import Problem, centred, check_kernel_values
 from itergp.solver.reweight import reweighted

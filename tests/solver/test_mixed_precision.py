@@ -32,7 +32,7 @@ def mixed(dense, n=1500, units=1100, actions=100, noise=1e-7, seed=0):
     ids=lambda policy: type(policy).__name__,
 )
 def test_float32_actions_after_unit_vectors_stay_above_the_exact_gp(dense):
-    posterior, kernel, X, y, T = mixed(dense, actions=100 if not isinstance(dense, ConjugateGradient) else 20)
+    posterior, kernel, X, _, T = mixed(dense, actions=100 if not isinstance(dense, ConjugateGradient) else 20)
     truth = exact_variance(kernel, X, 1e-7, T)
     assert (posterior.var(T) >= truth - SLACK).all()
     certificate = posterior.certify(T)
@@ -50,7 +50,7 @@ def test_other_noise_on_the_same_mixed_actions_stays_above_the_exact_gp():
 
 def test_rows_that_come_later_keep_each_products_precision():
     """After `extend`, float64 actions have float64 products on the new rows too: what follows rests on them."""
-    posterior, kernel, X, y, T = mixed(PseudoInput(block_size=50), n=1300, units=900)
+    posterior, kernel, _, _, T = mixed(PseudoInput(block_size=50), n=1300, units=900)
     rng = np.random.default_rng(1)
     X_new = rng.uniform(0, 1, (200, 1))
     later = posterior.extend(X_new, np.sin(6 * X_new.sum(axis=1)), policy=False)

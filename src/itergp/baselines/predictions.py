@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-
 ENTRIES = 2**23  # of a matrix with one column per test point: 64 MB
 
 

@@ -131,11 +131,11 @@ class TiledEngine(Engine):
                     tile = self.tile(kernel, X[i : i + T], X[j : j + T], dtype)
                     if j + T <= n:  # a partial tile changes when rows are appended
                         cache.offer((i, j), tile, dtype)
-                tile = tile.astype(np.float64, copy=False)
+                full = _full(tile.astype(np.float64, copy=False), T)
                 if i >= first // T * T:
-                    out[i : i + T] += _wide(tile, T) @ V[j : j + T]
+                    out[i : i + T] += (full @ V[j : j + T])[: len(out) - i]
                 if i < j:
-                    out[j : j + T] += tile.T @ V[i : i + T]
+                    out[j : j + T] += (full.T @ V[i : i + T])[: len(out) - j]
         return out[:n]
 
 
@@ -148,6 +148,11 @@ def _wide(tile: np.ndarray, T: int) -> np.ndarray:
     """Zeros up to T columns: BLAS splits a sum by its length, so sums of any other length would round otherwise."""
     extra = T - tile.shape[1]
     return np.concatenate([tile, np.zeros((tile.shape[0], extra))], axis=1) if extra else tile
+
+
+def _full(tile: np.ndarray, T: int) -> np.ndarray:
+    """Zeros up to T x T: BLAS has other code for small products, so that the number of rows decides how sums round too."""
+    return tile if tile.shape == (T, T) else np.pad(tile, [(0, T - size) for size in tile.shape])
 
 
 def get(name: str) -> Engine:

@@ -11,7 +11,8 @@ from itergp.errors import InputError
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.prior.gp import Prior
-from itergp.solver.loop import Callback, accept_waiting, extend, solve
+from itergp.solver.loop import Callback, accept_waiting, solve
+from itergp.solver.more_data import extend
 from itergp.solver.policies import UnitVector, default_actions, default_policy
 from itergp.solver.problem import Problem
 from itergp.solver.state import State, Status, Step

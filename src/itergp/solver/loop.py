@@ -1,4 +1,4 @@
-"""Algorithm 1: start, step, iterate, solve, extend; and nothing else."""
+"""Algorithm 1: start, step, iterate, solve; and nothing else."""
 
 import time
 import warnings
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
 from itergp.errors import InputError, InterruptedWarning, ItergpError, PolicyError
 from itergp.linalg.basis import Basis, Factor, cholesky_keeping
@@ -202,53 +201,6 @@ def begin(problem: Problem, policy: Any, state: State | None, seed: int) -> Stat
         raise InputError("state belongs to another problem; pass state.problem, or extend it.")
     status = Status.EXACT if state.rank == problem.n else None
     return replace(state, status=status, idle=0)
-
-
-def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = None) -> State:
-    """More data, same actions (Thm. S7): they are zero on the new rows, so no prediction changes."""
-    old, problem = state.problem, state.problem.extended(X, y, noise)
-    n, basis = old.n, state.basis
-    KQ_new = _products_on_new_rows(basis, problem, n)
-    grown = replace(
-        state,
-        problem=problem,
-        basis=basis.with_rows(KQ_new),
-        factor_A=_factor_A_anew(state, problem),
-        policy=None,  # what a policy prepared was for the old rows: it starts anew
-        stage=None,
-        representer_weights=np.concatenate([state.representer_weights, np.zeros((problem.n - n, problem.targets))]),
-        residual=np.concatenate([state.residual, problem.b[n:] - KQ_new[:, : state.rank] @ state.coefficients]),
-        status=None,
-    )
-    F_new = state.factor.solve(KQ_new[:, : state.rank].T, state.rank)  # rows of K D
-    variance = problem.gram.diagonal()[n:]
-    for f in F_new:
-        variance -= f * f
-    variance = np.maximum(variance, problem.variance_floor(problem.gram.diagonal()[n:]))
-    return replace(grown, training_variance=np.concatenate([state.training_variance, variance]))
-
-
-def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
-    """(K Q)[n:], each action's in the precision of its products on the old rows: sparse ones from columns, in float64."""
-    out = np.zeros((problem.n - n, basis.size))
-    sparse, Q = basis.sparse_actions()
-    if sparse.any():
-        support = np.unique(Q.indices)
-        out[:, sparse] = problem.gram.multiply_columns(support, Q[support].toarray(), first=n)
-    if not sparse.all():
-        dense = basis.dense(0, basis.size)[:, ~sparse]
-        out[:, ~sparse] = problem.gram.multiply_rows(np.concatenate([dense, np.zeros((problem.n - n, dense.shape[1]))]), n)
-    return out
-
-
-def _factor_A_anew(state: State, problem: Problem) -> Factor | None:
-    """A = Q^T N Q does not change with zero rows; but it is needed once the noise differs between rows."""
-    if np.ndim(problem.noise) == 0 or not problem.N.min() > 0:
-        return None
-    if state.factor_A is not None:
-        return state.factor_A
-    A = state.basis.inner(state.problem.N[:, None] * state.basis.dense(0, state.basis.size))
-    return Factor.empty().append(np.zeros((0, len(A))), np.linalg.cholesky((A + A.T) / 2)) if len(A) else Factor.empty()
 
 
 def propose(state: State, policy: Any) -> tuple[State, Any]:
