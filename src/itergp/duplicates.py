@@ -52,6 +52,11 @@ def unmerged(X: Array, y: Array) -> Merged:
     return Merged(X, y, np.ones(len(X), dtype=np.intp), 0.0, np.arange(len(X)))
 
 
+def mean_square(y: Array, counts: Array, scatter: float) -> float:
+    """Of all observations and targets, whose means in groups of `counts` are y, (u,) or (u, t), with `scatter` around them."""
+    return float(((counts @ y**2).sum() + scatter) / (counts.sum() * (y.size // len(y))))
+
+
 def within_groups(merged: Merged, noise: float) -> float:
     """log p(y) - log p(merged y): -1/2 [scatter / s2 + t ((n - u) log(2 pi s2) + sum log count)], for t targets."""
     counts, n, u = merged.counts, int(merged.counts.sum()), len(merged.counts)

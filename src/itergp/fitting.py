@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from itergp.budgets import LEARNING_SHARE, Budget, FromTheStart, Until, actions_in_memory
-from itergp.duplicates import Merged
+from itergp.duplicates import Merged, mean_square
 from itergp.errors import InputError
 from itergp.linalg.compute import Compute
 from itergp.posterior.combined import NEW_ROWS, Posterior
@@ -119,7 +119,7 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     given = _given_noise(plan.noise, start.noise)
     learn_noise = given is None and not start.keeps_noise()
     if given is None:
-        given = start.noise if start.noise is not None else START_NOISE * float(np.mean(b**2) or 1.0)
+        given = start.noise if start.noise is not None else START_NOISE * (mean_square(b, data.counts, data.scatter) or 1.0)
         if method == "none" and start.noise is None:
             raise InputError("noise is 'learn' but learn is False; give the noise variance as a number, such as noise=0.01.")
     if method == "none" or (start.keeps_kernel() and not learn_noise):

@@ -13,7 +13,7 @@ from itergp.learning.exact import exact, subset
 from itergp.learning.inducing import sgpr, svgp
 from itergp.learning.iterative import iterative
 from itergp.learning.parameters import Space
-from itergp.learning.rows import WORST
+from itergp.learning.rows import WORST, Rows
 
 DATA = make_data(80)
 Q = np.linalg.qr(np.random.default_rng(0).standard_normal((80, 9)))[0]
@@ -35,7 +35,7 @@ def is_finite(found):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_the_corners_of_the_space_are_finite(objective, kernel):
     """All parameters at an end of their range at once; lengths and the rest at opposite ends; then noise below its range."""
-    space = Space.of(KERNELS[kernel], 0.1, DATA.X, DATA.y)
+    space = Space.of(KERNELS[kernel], 0.1, Rows.of(DATA.X, DATA.y))
     low, high = space.lower.copy(), space.upper.copy()
     mixed = np.where(np.arange(low.size) % 2, low, high)
     evaluate = OBJECTIVES[objective](DATA.X, DATA.y)

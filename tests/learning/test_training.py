@@ -9,6 +9,7 @@ from itergp import RBF, InputError, Matern32
 from itergp.learning import learn
 from itergp.learning.exact import exact
 from itergp.learning.parameters import NOISE_RANGE, Space
+from itergp.learning.rows import Rows
 from itergp.prior.kernels import parameters
 
 
@@ -135,7 +136,7 @@ def test_odd_targets_leave_finite_parameters(y):
 
 def test_parameters_and_vectors_of_logarithms_are_two_views_of_the_same():
     X, y = drawn(50)
-    space = Space.of(START, 0.3, X, y[:, None])
+    space = Space.of(START, 0.3, Rows.of(X, y))
     kernel, noise = space.values(space.vector(START, 0.3))
     assert np.isclose(noise, 0.3)
     assert all(np.allclose(parameters(kernel)[path], value) for path, value in parameters(START).items())

@@ -6,11 +6,14 @@ parameter has a range, in units of the data, and a prior so wide that a few hund
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from itergp.prior.kernels import Kernel, parameters, with_parameters
+
+if TYPE_CHECKING:
+    from itergp.learning.rows import Rows
 
 NOISE_RANGE = (1e-6, 10.0)  # of the targets' variance: some real targets are free of noise
 SCALE_RANGE = (1e-4, 1e4)  # of the targets' variance
@@ -43,12 +46,12 @@ class Space:
     centre: np.ndarray
     learn_noise: bool
     noise: float
-    rows: int
+    observations: float
 
     @staticmethod
-    def of(kernel: Kernel, noise: float, X: np.ndarray, y: np.ndarray, learn_noise: bool = True) -> "Space":
-        """The space for these data; ranges widen where the given values lie outside."""
-        spread, variance = _spread(X), max(float(np.mean(y**2)), 1e-300)
+    def of(kernel: Kernel, noise: float, rows: "Rows", learn_noise: bool = True) -> "Space":
+        """The space for these data, the same whether they are merged or not; ranges widen where given values lie outside."""
+        spread, variance = rows.spread, max(rows.variance, 1e-300)
         low, high, centre, paths, sizes = [], [], [], [], []
         for path, value in parameters(kernel).items():
             unit, (least, most), middle = _unit(path, spread, variance)
@@ -66,7 +69,7 @@ class Space:
             high.append(np.log([max(most * variance, noise)]))
             centre.append(np.log([1e-2 * variance]))
         lower, upper, middles = (np.concatenate([np.zeros(0), *part]) for part in (low, high, centre))
-        return Space(kernel, tuple(paths), tuple(sizes), lower, upper, middles, learn_noise, float(noise), len(X))
+        return Space(kernel, tuple(paths), tuple(sizes), lower, upper, middles, learn_noise, float(noise), rows.total)
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
@@ -98,7 +101,7 @@ class Space:
     def prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """- log p(theta) per observation, up to a constant, and its gradient."""
         z = (theta - self.centre) / PRIOR_WIDTH
-        return 0.5 * float(z @ z) / self.rows, z / PRIOR_WIDTH / self.rows
+        return 0.5 * float(z @ z) / self.observations, z / PRIOR_WIDTH / self.observations
 
     def at_bounds(self, theta: np.ndarray) -> tuple[str, ...]:
         """The names of what ended at the edge of its range."""
@@ -108,11 +111,6 @@ class Space:
         ]
         names += ["noise"] if self.learn_noise else []
         return tuple(name for name, hit in zip(names, edge, strict=True) if hit)
-
-
-def _spread(X: np.ndarray) -> np.ndarray:
-    spread = X.std(axis=0)
-    return np.where(spread > 0, spread, 1.0)
 
 
 def _unit(path: str, spread: np.ndarray, variance: float) -> tuple[Any, tuple[float, float], float]:

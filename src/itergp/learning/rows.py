@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp.duplicates import mean_square
 from itergp.errors import InputError, KernelError
 from itergp.learning.parameters import Evaluation
 from itergp.linalg.weighted import Slopes, no_slopes
@@ -47,6 +48,18 @@ class Rows:
     @property
     def total(self) -> float:
         return float(self.counts.sum())
+
+    @property
+    def variance(self) -> float:
+        """The mean square of the observations, deviations inside rows included: they are centred by the prior mean."""
+        return mean_square(self.y, self.counts, self.scatter)
+
+    @property
+    def spread(self) -> np.ndarray:
+        """The standard deviation of each feature over the observations; 1 where it is constant."""
+        mean = np.average(self.X, axis=0, weights=self.counts)
+        spread = np.sqrt(np.average((self.X - mean) ** 2, axis=0, weights=self.counts))
+        return np.where((self.X[0] != self.X).any(axis=0), spread, 1.0)
 
     def N(self, noise: float) -> np.ndarray:
         return noise / self.counts

@@ -139,7 +139,7 @@ def learn(
     noise_variance("noise", noise, 1)
     choice("method", method, METHODS)
     kernel.check_features(rows.X.shape[1])
-    space = Space.of(kernel, noise, rows.X, rows.y, learn_noise)
+    space = Space.of(kernel, noise, rows, learn_noise)
     run = Run(space, space.vector(kernel, noise), seconds, callback)
     interrupted = False
     try:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from itergp.learning.parameters import Space
+from itergp.learning.rows import Rows
 from itergp.posterior.combined import Posterior
 from itergp.prior.kernels import Kernel, OnColumns, Product, Scaled, Sum, parameters
 from itergp.solver.policies import Schedule
@@ -79,7 +80,8 @@ def hyperparameters(model: Any, posterior: Posterior, names: list[str]) -> list[
     learned = is_learned(model)
     learned_noise = learned and isinstance(model.noise, str) and not _given(model).keeps_noise()
     problem = posterior.problem
-    space = Space.of(model.kernel_, model.noise_, problem.X, problem.b, learned_noise)
+    data = Rows.of(problem.X, problem.b, model.row_counts_, model.scatter_)
+    space = Space.of(model.kernel_, model.noise_, data, learned_noise)
     low, high = np.exp(space.lower), np.exp(space.upper)
     hit = set(space.at_bounds(space.vector(model.kernel_, model.noise_))) if learned else set()
     rows, start = [], 0
