@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from itergp import RBF, InputError, Matern32
+from itergp import RBF, InputError, Matern32, Periodic
 from itergp.learning import learn
 from itergp.learning.exact import exact
 from itergp.learning.parameters import NOISE_RANGE, Space
@@ -157,3 +157,52 @@ def test_bad_input_is_named(change, named):
     arguments = {"X": X, "y": y, "kernel": START, "noise": 0.1} | change
     with pytest.raises(InputError, match=named):
         learn(**arguments)
+
+
+def ranges(kernel, X, noise=0.1):
+    """By name: where each parameter is sought, and the middle of its prior."""
+    space = Space.of(kernel, noise, Rows.of(X, np.ones(len(X))))
+    starts = np.cumsum([0, *space.sizes])
+    parts = np.exp([space.lower, space.upper, space.centre])
+    return {path: parts[:, a:b] for path, a, b in zip(space.paths, starts, starts[1:], strict=False)}
+
+
+X_UNITS = np.random.default_rng(0).standard_normal((500, 3)) * [1e-4, 1.0, 1e6]
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda k: k, lambda k: 2.0 * k, lambda k: RBF(1.0) + k, lambda k: (RBF(1.0) * (3.0 * k)).on([0, 1, 2])],
+    ids=["alone", "scaled", "sum", "nested"],
+)
+@pytest.mark.parametrize("columns", [[0], [2], [1, 2], [2, 0]])
+def test_lengthscales_on_some_columns_are_sought_in_the_units_of_these(columns, wrap):
+    """As a kernel of data with these columns alone."""
+    inner = Matern32(np.ones(len(columns)))
+    alone, found = ranges(inner, X_UNITS[:, columns])["lengthscale"], ranges(wrap(inner.on(columns)), X_UNITS)
+    path = next(path for path, values in found.items() if path.endswith("kernel.lengthscale") and values.shape[1] == len(columns))
+    np.testing.assert_allclose(found[path], alone)
+    least, most, middle = alone / X_UNITS[:, columns].std(axis=0)
+    assert (least < middle).all()
+    assert (middle < most).all()
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e6])
+def test_a_periodic_lengthscale_has_no_unit_and_its_period_that_of_x(unit):
+    found, scaled = (ranges(Periodic(1.0, 1.0 * u), u * X_UNITS[:, 1:2]) for u in (1.0, unit))
+    np.testing.assert_allclose(scaled["lengthscale"], found["lengthscale"])
+    np.testing.assert_allclose(scaled["period"], unit * found["period"])
+
+
+def test_the_unit_of_a_column_does_not_change_what_is_learned_on_another():
+    """Unscaled data, with a column of timestamps beside one of order 1: the same fit as with both of order 1."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (120, 2))
+    y = np.sin(6 * X[:, 0]) + 0.5 * np.cos(4 * X[:, 1]) + 0.1 * rng.standard_normal(120)
+    fits = [
+        learn(X * [1.0, u], y, 1.0 * RBF(0.5).on([0]) + 1.0 * RBF(0.5 * u).on([1]), 0.1, method="exact") for u in (1.0, 1e7)
+    ]
+    assert fits[1].noise == pytest.approx(fits[0].noise, rel=1e-3)
+    for path, value in parameters(fits[0].kernel).items():
+        unit = 1e7 if path == "right.kernel.kernel.lengthscale" else 1.0
+        assert parameters(fits[1].kernel)[path] == pytest.approx(unit * value, rel=1e-2), path

@@ -5,12 +5,12 @@ parameter has a range, in units of the data, and a prior so wide that a few hund
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from itergp.prior.kernels import Kernel, parameters, with_parameters
+from itergp.prior.kernels import Kernel, OnColumns, Periodic, parameters, with_parameters
 
 if TYPE_CHECKING:
     from itergp.learning.rows import Rows
@@ -51,10 +51,11 @@ class Space:
     @staticmethod
     def of(kernel: Kernel, noise: float, rows: "Rows", learn_noise: bool = True) -> "Space":
         """The space for these data, the same whether they are merged or not; ranges widen where given values lie outside."""
-        spread, variance = rows.spread, max(rows.variance, 1e-300)
+        variance = max(rows.variance, 1e-300)
+        units = _units(kernel, rows.spread, variance)
         low, high, centre, paths, sizes = [], [], [], [], []
         for path, value in parameters(kernel).items():
-            unit, (least, most), middle = _unit(path, spread, variance)
+            unit, (least, most), middle = units[path]
             value = np.atleast_1d(np.asarray(value, dtype=np.float64))
             unit = np.broadcast_to(unit, value.shape) if np.size(unit) == value.size else np.full(value.shape, np.mean(unit))
             paths.append(path)
@@ -113,11 +114,28 @@ class Space:
         return tuple(name for name, hit in zip(names, edge, strict=True) if hit)
 
 
-def _unit(path: str, spread: np.ndarray, variance: float) -> tuple[Any, tuple[float, float], float]:
-    """The unit of a parameter in these data, its range and the middle of its prior in that unit."""
-    name = path.rpartition(".")[2]
-    if name in ("lengthscale", "period"):
-        return spread, LENGTH_RANGE, float(np.sqrt(spread.size)) if name == "lengthscale" else 1.0
+Unit = tuple[Any, tuple[float, float], float]  # of a parameter in these data; its range, and the middle of its prior, in that unit
+
+
+def _units(kernel: Kernel, spread: np.ndarray, variance: float, prefix: str = "") -> dict[str, Unit]:
+    """By path, as `itergp.prior.kernels.parameters` has them: each kernel in the units of the columns that it sees."""
+    if isinstance(kernel, OnColumns):
+        spread = spread[list(kernel.columns)]
+    found: dict[str, Unit] = {}
+    for part in fields(kernel):  # type: ignore[arg-type]
+        value = getattr(kernel, part.name)
+        if isinstance(value, Kernel):
+            found |= _units(value, spread, variance, f"{prefix}{part.name}.")
+        else:
+            found[prefix + part.name] = _unit(kernel, part.name, spread, variance)
+    return found
+
+
+def _unit(kernel: Kernel, name: str, spread: np.ndarray, variance: float) -> Unit:
+    if name == "period":
+        return spread, LENGTH_RANGE, 1.0
+    if name == "lengthscale":  # of Periodic: on circles of radius 1, whatever the units of x
+        return 1.0 if isinstance(kernel, Periodic) else spread, LENGTH_RANGE, float(np.sqrt(spread.size))
     if name in ("scale", "value", "variance"):
         return variance, SCALE_RANGE, 1.0
     return 1.0, OTHER_RANGE, 1.0
