@@ -114,7 +114,7 @@ class Space:
         return tuple(name for name, hit in zip(names, edge, strict=True) if hit)
 
 
-Unit = tuple[Any, tuple[float, float], float]  # of a parameter in these data; its range, and the middle of its prior, in that unit
+Unit = tuple[Any, tuple[float, float], float]  # of a parameter in these data; its range and the middle of its prior, in it
 
 
 def _units(kernel: Kernel, spread: np.ndarray, variance: float, prefix: str = "") -> dict[str, Unit]:
