@@ -199,9 +199,7 @@ def test_the_unit_of_a_column_does_not_change_what_is_learned_on_another():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (120, 2))
     y = np.sin(6 * X[:, 0]) + 0.5 * np.cos(4 * X[:, 1]) + 0.1 * rng.standard_normal(120)
-    fits = [
-        learn(X * [1.0, u], y, 1.0 * RBF(0.5).on([0]) + 1.0 * RBF(0.5 * u).on([1]), 0.1, method="exact") for u in (1.0, 1e7)
-    ]
+    fits = [learn(X * [1.0, u], y, 1.0 * RBF(0.5).on([0]) + 1.0 * RBF(0.5 * u).on([1]), 0.1, method="exact") for u in (1.0, 1e7)]
     assert fits[1].noise == pytest.approx(fits[0].noise, rel=1e-3)
     for path, value in parameters(fits[0].kernel).items():
         unit = 1e7 if path == "right.kernel.kernel.lengthscale" else 1.0
