@@ -377,7 +377,7 @@ BAD = {
     "unknown category": (["fit", "train.csv", "--target", "y", "--categorical", "shape"], 2, "--categorical is 'shape'"),
     "target dropped": (["fit", "train.csv", "--target", "y", "--drop", "y"], 2, "--drop names 'y', which is the target"),
     "all dropped": (["fit", "train.csv", "--target", "y", "--drop", "1,2,3,4"], 2, "no column left beside the target 'y'"),
-    "budget without unit": (["fit", "train.csv", *FIT, "--budget", "30"], 2, "--budget is '30'; expected a unit"),
+    "budget without unit": (["fit", "train.csv", *FIT, "--budget", "30"], 2, "--budget is '30'; expected a number and a unit"),
     "negative budget": (["fit", "train.csv", *FIT, "--budget", "-3s"], 2, "--budget is '-3s'"),
     "no budget": (["fit", "train.csv", *FIT, "--budget", "0s"], 2, "--budget is '0s'"),
     "half an action": (["fit", "train.csv", *FIT, "--budget", "1.5 actions"], 2, "--budget is '1.5 actions'"),

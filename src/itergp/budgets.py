@@ -11,9 +11,21 @@ from itergp.linalg.compute import available_bytes
 from itergp.solver.state import Progress, State, Status
 from itergp.solver.stopping import MaxActions, MaxPasses, StoppingCriterion
 
-_SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0}
-_COUNTS: dict[str, Callable[[int], StoppingCriterion]] = {"action": MaxActions, "pass": MaxPasses, "passe": MaxPasses}
-EXPECTED = "a text with a unit such as '30s', '5m', '1h' or '200 actions', a criterion such as MaxActions(200), or None"
+# Every unit that is understood, as it is written: nothing is guessed from a part of a word.
+_SECONDS = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1e-3),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
+}
+_COUNTS: dict[str, Callable[[int], StoppingCriterion]] = {
+    **dict.fromkeys(("action", "actions"), MaxActions),
+    **dict.fromkeys(("pass", "passes"), MaxPasses),
+}
+UNITS = "ms, s, m (minutes), h, actions or passes"
+EXPECTED = f"a number and a unit ({UNITS}), such as '30s', '5m', '1h' or '200 actions'"
+LONGEST = 1e9  # seconds
+LARGEST = 1e15  # number of actions: up to here all integers are float64
 LEARNING_SHARE = 0.6  # of a time budget; what learning leaves over, inference gets
 WORTH_IT = 0.25  # of the last step must fit the time that is left; a step with one column takes less than one with a block
 
@@ -32,14 +44,13 @@ class Budget:
         if isinstance(value, StoppingCriterion):
             return Budget(stop=value)
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value.lower()) if isinstance(value, str) else None
-        if match is None:
-            raise InputError(f"{name} is {value!r}; expected {EXPECTED}.")
-        number, unit = float(match[1]), match[2] if match[2] in _SECONDS else match[2].removesuffix("s")
-        if unit in _SECONDS and 0 < number < 1e9:
+        number, unit = (float(match[1]), match[2]) if match else (0.0, "")
+        if unit in _SECONDS and 0 < number * _SECONDS[unit] < LONGEST:
             return Budget(seconds=number * _SECONDS[unit])
-        if unit in _COUNTS and number.is_integer():
+        if unit in _COUNTS and number.is_integer() and number <= LARGEST:
             return Budget(stop=_COUNTS[unit](int(number)))
-        raise InputError(f"{name} is {value!r}; expected {EXPECTED}.")
+        criterion = "" if isinstance(value, str) else "; or a criterion such as MaxActions(200), or None"
+        raise InputError(f"{name} is {value!r}; expected {EXPECTED}{criterion}.")
 
     @property
     def actions(self) -> int | None:

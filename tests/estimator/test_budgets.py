@@ -25,6 +25,9 @@ GOOD = {
     "0.5 seconds": 0.5,
     "10sec": 10.0,
     "3 hours": 10800.0,
+    "500ms": 0.5,
+    "250 milliseconds": 0.25,
+    "2 hrs": 7200.0,
 }
 COUNTED = {"200 actions": MaxActions(200), "1 action": MaxActions(1), "0 actions": MaxActions(0), "3 passes": MaxPasses(3)}
 BAD = [
@@ -37,6 +40,15 @@ BAD = [
     "1e3s",
     "5 m s",
     "ten actions",
+    "3 ss",
+    "3 mss",
+    "3 hss",
+    "3 passe",
+    "3 actionss",
+    "3 us",
+    "3 µs",
+    "9999999999s",
+    "1" * 23 + " actions",
     "1.5 actions",
     "nan s",
     "infs",
@@ -58,8 +70,8 @@ def test_texts_that_count(text):
 
 
 @pytest.mark.parametrize("value", BAD, ids=repr)
-def test_anything_else_is_refused_with_examples(value):
-    with pytest.raises(InputError, match=r"budget is .*expected a text with a unit such as '30s'"):
+def test_anything_else_is_refused_with_the_units_and_examples(value):
+    with pytest.raises(InputError, match=r"budget is .*expected a number and a unit \(ms, s, m .*passes\), such as '30s'"):
         Budget.parse(value)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from itergp.cli.app import BudgetOption, HeaderOption, JsonOption, ModelArgument, app, reporting, say
 from itergp.cli.files import existing, load_model, save_model, writable
-from itergp.errors import InputError, ItergpError
+from itergp.errors import ItergpError
 from itergp.tables import Layout, read_table
 
 OutOption = Annotated[Path | None, typer.Option(help="Where the model goes; MODEL itself is replaced by default.")]
@@ -82,10 +82,7 @@ def _check(budget: str | None, cache: str = "auto") -> None:
     from itergp.budgets import Budget
     from itergp.linalg.compute import parse_bytes
 
-    try:
-        Budget.parse(budget)
-    except InputError:
-        raise InputError(f"--budget is {budget!r}; expected a unit too, such as 60s, 5m, 1h or '200 actions'.") from None
+    Budget.parse(budget, "--budget")
     if cache != "auto":
         parse_bytes("--cache", cache)
 
