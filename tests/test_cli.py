@@ -386,8 +386,17 @@ BAD = {
     "negative seed": (["fit", "train.csv", *FIT, "--seed", "-1"], 2, "'--seed'"),
     "seed in words": (["fit", "train.csv", *FIT, "--seed", "one"], 2, "'--seed'"),
     "out: no folder": (["fit", "train.csv", *FIT, "--out", "none/m.itergp"], 2, "the folder none does not exist"),
-    "out: a folder": (["fit", "train.csv", *FIT, "--out", "."], 2, "is a folder; expected the name of a file"),
-    "out: a device": (["fit", "train.csv", *FIT, "--out", "/dev/null"], 2, "/dev/null is no ordinary file"),
+    "out: a folder": (["fit", "train.csv", *FIT, "--out", "."], 2, "it is a folder, not an ordinary file"),
+    "out: a pipe": (["fit", "train.csv", *FIT, "--out", "pipe"], 2, "pipe cannot be written: it is a named pipe"),
+    "out: read-only": (["fit", "train.csv", *FIT, "--out", "fixed.itergp"], 2, "it is read-only .mode 444.*chmod u.w"),
+    "out: a link to it": (
+        ["refine", "model.itergp", "--out", "link.itergp"],
+        2,
+        "link.itergp cannot be written: it is read-only",
+    ),
+    "a pipe": (["fit", "pipe", "--target", "y"], 2, "pipe is a named pipe; expected a file"),
+    "a pipe as model": (["info", "pipe"], 2, "pipe is a named pipe; expected a file"),
+    "a pipe of new rows": (["predict", "model.itergp", "pipe"], 2, "pipe is a named pipe; expected a file"),
     "out: the table": (["fit", "train.csv", *FIT, "--out", "./train.csv"], 2, "is read by this command"),
     "level 0": (["predict", "model.itergp", "new.csv", "--level", "0"], 2, "--level is 0.0"),
     "level 95": (["predict", "model.itergp", "new.csv", "--level", "95"], 2, "--level is 95.0"),
@@ -442,6 +451,10 @@ def battlefield(folder, tmp_path_factory):
     loaded.save(path / "final.itergp", refinable=False)
     two = IterGPRegressor(noise=0.1, learn=False, budget="3 actions").fit(X[TRAIN], np.stack([Y[TRAIN], Y[TRAIN] ** 2], axis=1))
     two.save(path / "several.itergp")
+    os.mkfifo(path / "pipe")
+    (path / "fixed.itergp").write_bytes(model)
+    (path / "fixed.itergp").chmod(0o444)
+    (path / "link.itergp").symlink_to("fixed.itergp")
     return path
 
 

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 
 import numpy as np
 import pytest
@@ -146,6 +147,12 @@ def test_a_file_that_is_no_table_is_refused_with_its_line(tmp_path, what):
     content, message = BAD[what]
     with pytest.raises(InputError, match=message):
         read_table(written(tmp_path, content))
+
+
+def test_a_named_pipe_is_refused_without_waiting_for_who_writes_into_it(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(StorageError, match=r"pipe.csv cannot be read: it is a named pipe"):
+        read_table(tmp_path / "pipe.csv")
 
 
 def test_files_that_cannot_be_read(tmp_path):

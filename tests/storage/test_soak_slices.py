@@ -121,6 +121,10 @@ def test_what_is_no_file_is_refused(tmp_path):
     for path, message in ((tmp_path / "missing", "does not exist"), (tmp_path, "cannot be read")):
         with pytest.raises(StorageError, match=message):
             load(path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StorageError, match="pipe cannot be read: it is a named pipe"):  # and nobody waits for a writer
+        load(tmp_path / "pipe")
+    (tmp_path / "pipe").unlink()
     posterior = soak.fit(None, "random", 9, 4)[0]
     (tmp_path / "folder" / "inner").mkdir(parents=True)
     for path in (tmp_path / "folder", tmp_path / "missing" / "m", "", "\0"):

@@ -18,7 +18,7 @@ def demo(
 ) -> None:
     """Fit the paper's synthetic data under growing budgets, take the uncertainty apart, and write a report."""
     with reporting():
-        _demo(rows, plot, writable(report))
+        _demo(rows, writable(plot), writable(report))
 
 
 def _demo(rows: int, plot: Path, report: Path) -> None:

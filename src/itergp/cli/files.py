@@ -13,24 +13,29 @@ def existing(path: Path) -> Path:
     """A file that can be read."""
     if not path.exists():
         raise InputError(f"{path} does not exist.")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; expected a file.")
+    from itergp.storage.replacing import irregular
+
+    kind = irregular(path)
+    if kind is not None:
+        raise InputError(f"{path} is {kind}; expected a file.")
     return path
 
 
 def writable(path: Path, *inputs: Path) -> Path:
     """A place for a result, found out before any work is done; never one of the files that are read."""
-    if path.exists() and not path.is_file():
-        raise InputError(
-            f"{path} is {'a folder' if path.is_dir() else 'no ordinary file'}; expected the name of a file to write."
-        )
+    from itergp.storage.replacing import refusal
+
+    reason = refusal(path)
+    if reason is not None:
+        raise InputError(f"{path} cannot be written: {reason}.")
     for other in inputs:
         if path.exists() and path.samefile(other):
             raise InputError(f"{path} is read by this command, so it is not written; give --out another name.")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: the folder {path.parent} does not exist.")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise InputError(f"{path}: the folder {path.parent} is read-only.")
+    folder = (Path(os.path.realpath(path)) if path.is_symlink() else path).parent  # a real file is replaced beside itself
+    if not folder.is_dir():
+        raise InputError(f"{path}: the folder {folder} does not exist.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: the folder {folder} is read-only.")
     return path
 
 

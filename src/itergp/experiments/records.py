@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import StorageError
+from itergp.storage.replacing import replacing
 
 Line = dict[str, Any]  # {"cell": key, "quick": ..., "seconds": ..., "records": [...], ...}: see running.py
 
@@ -80,6 +81,5 @@ def grouped(records: Iterable[dict[str, Any]], *names: str) -> dict[Any, list[di
 
 def keep_lines(path: Path, lines: Iterable[Line]) -> None:
     """The file with these lines only."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_bytes(b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines))
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        temporary.write_bytes(b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines))

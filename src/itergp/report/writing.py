@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from itergp.errors import StorageError
-from itergp.storage.files import replacing
+from itergp.storage.replacing import replacing
 
 
 def write_page(path: str | PathLike[str], numbers: dict[str, Any]) -> None:
@@ -23,7 +23,7 @@ def write_twin(path: str | PathLike[str], numbers: dict[str, Any]) -> None:
 
 def _write(path: Path, text: str) -> None:
     try:
-        with replacing(path) as temporary, open(temporary, "x", encoding="utf-8", newline="") as file:
+        with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
             file.write(text)
     except (OSError, ValueError) as error:  # ValueError: no name of a file
         raise StorageError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}.") from error

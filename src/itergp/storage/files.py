@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,6 +18,7 @@ from safetensors import safe_open
 
 from itergp import __version__
 from itergp.errors import StorageError
+from itergp.storage.replacing import irregular, replacing
 
 Tensors = dict[str, np.ndarray]
 
@@ -48,7 +48,7 @@ def write(path: Path, kind: str, value: Any, tensors: Tensors) -> str:
     numbers = (array.reshape(-1).view(np.uint8).data for array in arrays.values())
     parts: list[Any] = [len(header).to_bytes(8, "little"), header, *numbers]
     whole = hashlib.sha256()
-    with replacing(path) as temporary, open(temporary, "xb") as file:
+    with replacing(path) as temporary, open(temporary, "wb") as file:
         for part in parts:
             whole.update(part)
             file.write(part)
@@ -75,7 +75,7 @@ def _header(text: bytes, arrays: Tensors) -> bytes:
 
 def read(path: Path, kind: str) -> tuple[Any, Tensors, str]:
     """The JSON value, the arrays and the digest of a file of this kind; StorageError when it is not exactly what was written."""
-    with reading(path), open(path, "rb") as file:
+    with reading(path), _opened(path) as file:
         digest, place = _digest(file)
         file.seek(place)
         if file.read(64) != digest:
@@ -92,15 +92,15 @@ def write_text(path: Path, kind: str, value: Any) -> None:
     """A JSON value in a file of its own, such as a manifest."""
     text = _text(kind, value)
     digest = hashlib.sha256(text).hexdigest().encode()
-    with replacing(path) as temporary, open(temporary, "xb") as file:
+    with replacing(path) as temporary, open(temporary, "wb") as file:
         file.write(text.replace(_ZEROS, digest, 1))
         _to_disk(file)
 
 
 def read_text(path: Path, kind: str) -> Any:
     """The JSON value of such a file; StorageError when it is not exactly what was written."""
-    with reading(path):
-        text = path.read_bytes()
+    with reading(path), _opened(path) as file:
+        text = file.read()
         digest, zeroed = text[len(_MARK) : len(_MARK) + 64], _MARK + _ZEROS + text[len(_MARK) + 64 :]
         if not text.startswith(_MARK):
             raise StorageError(f"{path} was not written by this library.")
@@ -135,6 +135,13 @@ def _value(path: Path, text: str, kind: str) -> Any:
     return whole["value"]
 
 
+def _opened(path: Path) -> BinaryIO:
+    kind = irregular(path)
+    if kind is not None:
+        raise StorageError(f"{path} cannot be read: it is {kind}, not an ordinary file.")
+    return open(path, "rb")
+
+
 def _digest(file: BinaryIO) -> tuple[bytes, int]:
     """What the digest of a safetensors file must be, and where in the file it stands."""
     start = file.read(8)
@@ -166,28 +173,6 @@ def reading(path: Path) -> Iterator[None]:
         raise StorageError(f"{path} cannot be understood ({type(error).__name__}: {error}).") from error
 
 
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path`, which takes its place when all went well, and is removed when not."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-        _folder_to_disk(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def _to_disk(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _folder_to_disk(folder: Path) -> None:
-    """The new name itself should survive a power failure, where the system knows how; the file is in its place already."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

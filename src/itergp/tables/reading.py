@@ -64,12 +64,19 @@ def read_table(path: Path, header: bool | None = None, known: Collection[str] = 
 
     It does where all of `known` are in it, where there is text in it above numbers, or where there are no numbers at all.
     """
+    from itergp.storage.replacing import irregular  # with SciPy, which `itergp --help` can do without
+
     try:
+        kind = irregular(path)
+        if kind is not None:
+            raise StorageError(f"{path} cannot be read: it is {kind}, not an ordinary file. Write the table to a file first.")
         with open(path, "rb") as file:
             start = file.read(4)
         if start == b"PAR1" or path.suffix.lower() in (".parquet", ".pq"):
             return _read_parquet(path)
         return _read_csv(path, header, known)
+    except StorageError:
+        raise
     except (OSError, EOFError, zlib.error) as error:  # the last two from compressed files that are cut off or damaged
         raise StorageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 

@@ -30,13 +30,13 @@ def table_format(path: Path) -> str:
 
 def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     """One column of numbers for each name. What was there before stays until all is written."""
-    from itergp.storage.files import replacing  # with SciPy, which `itergp --help` can do without
+    from itergp.storage.replacing import replacing  # with SciPy, which `itergp --help` can do without
 
     kind = table_format(path)
     try:
         with replacing(path) as temporary:
             if kind == "csv":
-                with open(temporary, "x", encoding="utf-8", newline="") as file:
+                with open(temporary, "w", encoding="utf-8", newline="") as file:
                     _write_csv(file, columns)
             else:
                 import pyarrow as pa

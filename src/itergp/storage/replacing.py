@@ -1,0 +1,121 @@
+"""The one function that replaces files: whole or not at all, and only what may be replaced.
+
+The new file is written beside the old one, which it replaces at the end: whoever opens the name sees the one or the other.
+So that this looks like writing into the old file, links are followed, mode and owner are kept, and a file that is
+read-only is refused. What is no ordinary file, such as a device, would be replaced by one: it is refused too.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from itergp.storage.locks import alive, lock
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_ENDING = r"\.([1-9]\d{0,9})\.[0-9a-f]{8}\.tmp"  # of a temporary file: the process that writes it, and a random number
+
+
+def irregular(path: Path) -> str | None:
+    """What is there, in words, where it is no ordinary file; None where it is one. OSError where nothing is there.
+
+    To be asked before a file is opened: opening a named pipe waits for whoever writes into it, perhaps for ever.
+    """
+    mode = os.stat(path).st_mode
+    return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "something else")
+
+
+def refusal(path: Path) -> str | None:
+    """Why this name cannot be replaced by a new file, in words; None where it can, or where nothing is there. OSError beyond."""
+    try:
+        kind, mode = irregular(path), stat.S_IMODE(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return None
+    if kind is not None:
+        return f"it is {kind}, not an ordinary file. Give another name"
+    if not mode & 0o222:  # root may write it nevertheless, but somebody wanted it to stay
+        return f"it is read-only (mode {mode:03o}). Make it writable with chmod u+w, or give another name"
+    if not os.access(path, os.W_OK):
+        return f"you have no permission to write it (mode {mode:03o}). Give another name"
+    return None
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A new, empty file beside `path`, which takes its place when all went well, and is removed when not."""
+    reason = refusal(path)
+    if reason is not None:
+        raise OSError(errno.EACCES, reason)
+    path = Path(os.path.realpath(path))
+    sweep(path.parent, re.escape(path.name))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    descriptor = _created_like(path, temporary)
+    try:
+        lock(descriptor)  # for the eyes of sweepers
+        yield temporary
+        os.close(descriptor)
+        descriptor = -1
+        os.replace(temporary, path)
+        _folder_to_disk(path.parent)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+        temporary.unlink(missing_ok=True)
+
+
+def _created_like(path: Path, temporary: Path) -> int:
+    """An empty file with the mode and the owner of the one at `path`, before there is anything to read in it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        old = os.stat(path)
+    except FileNotFoundError:
+        return os.open(temporary, flags, 0o666)
+    descriptor = os.open(temporary, flags, 0o600)
+    if hasattr(os, "fchown"):
+        for owner in (old.st_uid, -1):  # who may not give files away becomes the owner, if possible in the same group
+            with contextlib.suppress(OSError):
+                os.fchown(descriptor, owner, old.st_gid)
+                break
+        os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o777)
+    return descriptor
+
+
+def sweep(folder: Path, name: str) -> None:
+    """Remove what killed processes left of files with such names, a pattern: where the name proves it, and nobody writes it."""
+    own = re.compile(rf"\.(?:{name}){_ENDING}")
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            found = own.fullmatch(entry.name)
+            if found and not alive(int(found[1])) and entry.is_file(follow_symlinks=False):
+                _remove_unless_locked(entry.path)
+
+
+def _remove_unless_locked(path: str) -> None:
+    """In folders that several machines share, the number of a process may be that of another machine's."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            if lock(descriptor):
+                os.unlink(path)
+        finally:
+            os.close(descriptor)
+
+
+def _folder_to_disk(folder: Path) -> None:
+    """The new name itself should survive a power failure, where the system knows how; the file is in its place already."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
