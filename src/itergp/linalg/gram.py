@@ -1,5 +1,7 @@
 """Gram: the kernel matrix K = k(X, X) of a data set, as something to multiply with. No noise in it."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -119,6 +121,12 @@ class Gram:
         new.passes, new.entries, new.cache = self.passes, self.entries, self.cache.branch()
         if self.engine is not new.engine:
             new.cache = TileCache(self.compute.cache_bytes())
+        return new
+
+    def in_float64(self) -> "Gram":
+        """The Gram of the same data with finer tiles: counts go on, what was stored does not."""
+        new = Gram(self.kernel, self.X, replace(self.compute_fixed(), dtype="float64"))
+        new.origin, new.passes, new.entries = self.origin, self.passes, self.entries
         return new
 
     def compute_fixed(self) -> Compute:

@@ -60,13 +60,13 @@ def observe(state: State, policy: Any) -> State:
     if S is None:
         return _nothing_new(state, 0, none_left=True)
     problem, basis = state.problem, state.basis
-    Q, KQ, dropped = orthonormal(S, state)
+    Q, KQ, dropped, dtype = orthonormal(S, state)
     if Q.shape[1] == 0:
         return _nothing_new(state, dropped)
     N = problem.N[:, None]
     NQ = Q.multiply(N).tocsc() if sp.issparse(Q) else N * Q
     # G = Q^T K Q + Q^T N Q + diag(tau), the old rows against the new columns and the new block
-    tau = _rounding(Q, KQ, problem)
+    tau = _rounding(Q, KQ, problem, dtype)
     K_hat_Q = KQ + NQ if not sp.issparse(NQ) else KQ + NQ.toarray()
     W = state.factor.solve(_cross_block(state, Q, K_hat_Q, NQ, tau))
     G_bb = np.asarray(Q.T @ K_hat_Q)
@@ -291,31 +291,32 @@ def _checked_actions(actions: Any, n: int, policy: Any) -> Any:
     return S / np.linalg.norm(S, axis=0)
 
 
-def orthonormal(S: Any, state: State) -> tuple[Any, np.ndarray, int]:
-    """Q: the block made orthonormal to all earlier actions and within itself; K Q; and how many were dependent."""
-    problem, basis = state.problem, state.basis
-    tolerance = DEPENDENT[problem.gram.dtype.name]
+def orthonormal(S: Any, state: State) -> tuple[Any, np.ndarray, int, str]:
+    """Q: the block made orthonormal to all earlier actions and within itself; K Q; how many were dependent; K Q's precision."""
+    problem, basis, coarsest = state.problem, state.basis, state.coarsest
+    tolerance = DEPENDENT[coarsest]
     columns = None
     if sp.issparse(S):
         unique = _distinct(S, basis)
         dropped, S = S.shape[1] - unique.size, S[:, unique]
         if not unique.size:
-            return np.zeros((problem.n, 0)), np.zeros((problem.n, 0)), dropped
+            return np.zeros((problem.n, 0)), np.zeros((problem.n, 0)), dropped, coarsest
         taken = basis.inner(S.toarray()) if basis.size else np.zeros((0, S.shape[1]))
         if _disjoint(S) and not taken.any():  # orthogonal already
-            return S, _sparse_products(S, state), dropped
+            return S, _sparse_products(S, state), dropped, "float64"
         columns, S = S, S.toarray()
     else:
         dropped = 0
     Q, kept, C, R = orthonormalise(S, basis, tolerance)
     dropped += S.shape[1] - kept.size
-    if columns is not None and kept.size and np.abs(np.diag(R)).min() > REUSE[problem.gram.dtype.name]:
+    if columns is not None and kept.size and np.abs(np.diag(R)).min() > REUSE[coarsest]:
         KS = _sparse_products(columns[:, kept], state)
         KQ = np.linalg.solve(R.T, (KS - basis.KQ.combine(C)).T).T  # K Q = (K S - K Q_old C) R^{-1}: no pass
-        return Q, KQ, dropped
+        return Q, KQ, dropped, coarsest
     if problem.gram.dtype == np.float32:
         Q = Q.astype(np.float32).astype(np.float64)  # the rounded vectors are the actions
-    return Q, problem.gram.multiply(Q, state.tick) if kept.size else np.zeros_like(Q), dropped
+    KQ = problem.gram.multiply(Q, state.tick) if kept.size else np.zeros_like(Q)
+    return Q, KQ, dropped, problem.gram.dtype.name
 
 
 def _distinct(S: sp.csc_array, basis: Basis) -> np.ndarray:
@@ -339,12 +340,12 @@ def _sparse_products(S: sp.csc_array, state: State) -> np.ndarray:
     return state.problem.gram.multiply_columns(rows, S[rows].toarray(), tick=state.tick)
 
 
-def _rounding(Q: Any, KQ: np.ndarray, problem: Problem) -> np.ndarray:
+def _rounding(Q: Any, KQ: np.ndarray, problem: Problem, dtype: str) -> np.ndarray:
     """tau, for each action: by the rows it reaches, so that appended data change nothing."""
     if sp.issparse(Q):
-        reach, dtype = np.maximum.reduceat(Q.indices, Q.indptr[:-1]) + 1, "float64"
+        reach = np.maximum.reduceat(Q.indices, Q.indptr[:-1]) + 1
     else:
-        reach, dtype = np.full(Q.shape[1], np.flatnonzero(Q.any(axis=1))[-1] + 1), None
+        reach = np.full(Q.shape[1], np.flatnonzero(Q.any(axis=1))[-1] + 1)
     norms = [float(np.linalg.norm(KQ[:rows, j])) for j, rows in enumerate(reach)]
     return np.array([problem.gram.rounding(rows, norm, dtype) for rows, norm in zip(reach, norms, strict=True)])
 

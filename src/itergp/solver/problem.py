@@ -131,22 +131,22 @@ class Problem:
             y=np.concatenate([self.y, y]),
             noise=self.noise if same else N,
             compute=self.compute,
-            gram=self.gram.extended(X),
+            gram=_fine_enough(self.gram.extended(X), N, self.compute),
             b=np.concatenate([self.b, centred(self.prior, X, y)]),
             N=N,
         )
         return new
 
     def reweighted(self, noise: ArrayLike, y: ArrayLike) -> "Problem":
-        """The same inputs with other noise and targets, as when rows merge: K and what was stored of it stay."""
+        """The same inputs with other noise and targets, as when rows merge: K stays, and what was stored of it if it is fine enough."""
         y = targets("y", y, self.n).copy()
         if y.shape != self.y.shape:
             raise InputError(f"y has shape {y.shape}; expected {self.y.shape}, as in the first data.")
         noise = copy(noise_variance("noise", noise, self.n))
         N = np.broadcast_to(np.asarray(noise, dtype=np.float64), (self.n,))
         new = object.__new__(Problem)
-        new._set(**{name: getattr(self, name) for name in ("prior", "X", "compute", "gram")})
-        new._set(y=y, noise=noise, N=N, b=centred(self.prior, self.X, y))
+        new._set(**{name: getattr(self, name) for name in ("prior", "X", "compute")})
+        new._set(gram=_fine_enough(self.gram, N, self.compute), y=y, noise=noise, N=N, b=centred(self.prior, self.X, y))
         return new
 
     def with_targets(self, b: np.ndarray) -> "Problem":
@@ -171,7 +171,12 @@ def _gram(kernel: Kernel, X: np.ndarray, N: np.ndarray, compute: Compute) -> Gra
     if compute.dtype != "auto":
         return Gram(kernel, X, compute)
     if X.shape[0] > FLOAT32_ROWS:
-        gram = Gram(kernel, X, replace(compute, dtype="float32"))
-        if gram.rounding(gram.n) <= FLOAT32_SHARE * N.min():
-            return gram
+        return _fine_enough(Gram(kernel, X, replace(compute, dtype="float32")), N, compute)
     return Gram(kernel, X, replace(compute, dtype="float64"))
+
+
+def _fine_enough(gram: Gram, N: np.ndarray, compute: Compute) -> Gram:
+    """float64 tiles from here on, where nobody asked for float32 and its rounding is no longer far below the noise."""
+    if compute.dtype == "auto" and gram.dtype == np.float32 and gram.rounding(gram.n) > FLOAT32_SHARE * N.min():
+        return gram.in_float64()
+    return gram

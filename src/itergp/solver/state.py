@@ -144,6 +144,18 @@ class State:
     # What follows from Q and K Q without another product (errata page, "One product per step").
 
     @property
+    def coarsest(self) -> str:
+        """The lowest precision among the products so far and the next ones: a run may have begun with float32 tiles.
+
+        tau tells: no float64 product of these rows can have a larger one, since |K q| <= n max k(x, x).
+        """
+        gram = self.problem.gram
+        if gram.dtype == np.float32 or not self.tau.size:
+            return gram.dtype.name
+        largest = gram.rounding(gram.n, gram.n * float(gram.diagonal().max()), "float64")
+        return "float32" if self.tau.max() > largest else "float64"
+
+    @property
     def L(self) -> np.ndarray:
         return self.factor.L(self.rank)
 

@@ -88,7 +88,13 @@ def problem_value(problem: Problem, tensors: Tensors, refinable: bool) -> dict[s
         "mean": encode(prior.mean_function, put, "mean"),
         "noise": encode(problem.noise, put, "noise"),
         "targets": list(problem.y.shape[1:]),
-        "compute": {"cache": compute.cache, "threads": compute.threads, "dtype": gram.dtype.name, "engine": gram.engine.name},
+        "compute": {
+            "cache": compute.cache,
+            "threads": compute.threads,
+            "dtype": gram.dtype.name,
+            "asked": compute.dtype,
+            "engine": gram.engine.name,
+        },
         "passes": gram.passes,
         "entries": gram.entries,
         "data": {name: array_digest(tensors[name]) for name in ("X", "y") if name in tensors},
@@ -111,6 +117,7 @@ def restored_problem(value: Any, tensors: Tensors, known: dict[str, type]) -> Pr
     else:
         y, b = (not_refinable("the targets", shape=s, ndim=len(s)) for s in (shape, (n, columns)))
     problem = object.__new__(Problem)
+    compute = replace(compute, dtype=value["compute"].get("asked", compute.dtype))  # "auto" looks at the noise of later data too
     problem._set(prior=prior, X=X, y=y, noise=noise, compute=compute, gram=gram, b=b, N=N)
     return problem
 
