@@ -5,7 +5,17 @@ import pytest
 import scipy.linalg
 
 from itergp import (
-    Compute, ConjugateGradient, IterGPRegressor, Matern32, MaxActions, Posterior, Prior, Problem, PseudoInput, RandomAction, UnitVector,
+    Compute,
+    ConjugateGradient,
+    IterGPRegressor,
+    Matern32,
+    MaxActions,
+    Posterior,
+    Prior,
+    Problem,
+    PseudoInput,
+    RandomAction,
+    UnitVector,
     condition,
 )  # fmt: skip
 from itergp.solver.more_data import extend

@@ -56,8 +56,8 @@ class Compute:
     """dtype of kernel tiles, bytes for stored tiles, engine, threads.
 
     `dtype="auto"` takes float32 where its rounding stays far below the noise, else float64; it turns to float64
-    when later data lower the noise. `cache="auto"` stores tiles in at most a quarter of the memory that is available; 0 never stores any. `engine` is a name, or an object
-    with the methods of `itergp.linalg.engines.Engine`.
+    when later data lower the noise. `cache="auto"` stores tiles in at most a quarter of the memory that is available; 0 never
+    stores any. `engine` is a name, or an object with the methods of `itergp.linalg.engines.Engine`.
     """
 
     dtype: str = "auto"

@@ -132,7 +132,9 @@ class LocalPosterior:
         """tau on the local block too, for the rows of K Q that enter: the incoherent part of it, whatever the number of rows."""
         problem, state = self.posterior.problem, self.posterior.state
         own = UNIT["float64"] * float(problem.gram.diagonal().max()) * 64 * min(self.neighbours, problem.n)
-        of_products = min(float(state.tau[: state.rank].max(initial=0.0)), float(problem.gram.rounding(problem.n, dtype=state.coarsest)))
+        of_products = min(
+            float(state.tau[: state.rank].max(initial=0.0)), float(problem.gram.rounding(problem.n, dtype=state.coarsest))
+        )
         return max(of_products, own)
 
 

@@ -138,7 +138,7 @@ class Problem:
         return new
 
     def reweighted(self, noise: ArrayLike, y: ArrayLike) -> "Problem":
-        """The same inputs with other noise and targets, as when rows merge: K stays, and what was stored of it if it is fine enough."""
+        """The same inputs with other noise and targets, as when rows merge: K stays, finer where this noise asks for it."""
         y = targets("y", y, self.n).copy()
         if y.shape != self.y.shape:
             raise InputError(f"y has shape {y.shape}; expected {self.y.shape}, as in the first data.")
