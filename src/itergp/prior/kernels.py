@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError, KernelError
+from itergp.prior import rounding
 from itergp.prior.distances import distance, squared_distance
 from itergp.validate import positive_parameter, positive_scalar
 
@@ -46,10 +47,7 @@ class Kernel(ABC):
 
         Here measured on a few rows, which serves any kernel; where the formula is known, derived from it.
         """
-        X = X[:256]
-        exact, rounded = self(X, X), np.asarray(self(X.astype(np.float32), X.astype(np.float32)), dtype=np.float64)
-        unit = float(np.finfo(np.float32).eps) / 2 * max(float(np.abs(exact).max()), 1e-300)
-        return 4.0 + 2.0 * float(np.abs(rounded - exact).max()) / unit
+        return rounding.measured(self, X)
 
     def check_features(self, d: int) -> None:  # noqa: B027 (most kernels take any)
         """Raise if the kernel cannot take inputs with d features."""
@@ -113,8 +111,17 @@ class Stationary(Kernel):
         return self.features(X)
 
     def amplification(self, X: np.ndarray) -> float:
-        # coordinates are rounded by u |phi|, so distances by twice that, and no profile is steeper than 1 in distance
-        return 4.0 + 2.0 * float(np.sqrt((self.features(X) ** 2).sum(axis=1).mean()))
+        # coordinates are rounded by u |phi|, so distances by twice that, and no profile here is steeper than 1 in distance
+        size = self._rounded(X)
+        derived = 4.0 + 2.0 * size
+        if type(self).__module__ == __name__:
+            return derived
+        farthest = 2.0 * float(np.abs(self.features(X[: rounding.ROWS])).max(initial=0.0)) + 1.0
+        return max(derived, rounding.measured(self, X), rounding.of_profile(self.profile, size, farthest))
+
+    def _rounded(self, X: np.ndarray) -> float:
+        """By how many u the coordinates phi(x) are rounded, in the mean."""
+        return float(np.sqrt((self.features(X) ** 2).sum(axis=1).mean()))
 
     def check_features(self, d: int) -> None:
         for parameter in fields(self):
@@ -221,9 +228,9 @@ class Periodic(Stationary):
     def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> np.ndarray:
         return rng.standard_normal((size, dimension))
 
-    def amplification(self, X: np.ndarray) -> float:
+    def _rounded(self, X: np.ndarray) -> float:
         angle = (1.0 + 2.0 * np.pi * np.abs(X) / self.period) / self.lengthscale  # rounding of the angle, on the circle
-        return 4.0 + 2.0 * float(np.sqrt((angle**2).sum(axis=1).mean()))
+        return float(np.sqrt((angle**2).sum(axis=1).mean()))
 
 
 @dataclass(frozen=True, eq=False)
