@@ -7,10 +7,10 @@ import numpy as np
 
 from itergp.errors import InputError
 from itergp.plots import Data, training_data
+from itergp.spread import CONSTANT, centre_and_spread
 from itergp.validate import Array
 
 LARGEST = 1e100  # in scaled units: squares and sums of squares stay in float64
-CONSTANT = 1e-12  # a column that varies by less than this share of its size is constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +24,12 @@ class Scaling:
 
     @staticmethod
     def of(X: Array, y: Array) -> "Scaling":
-        """To mean 0 and standard deviation 1; what is constant is only shifted."""
-        return Scaling(*_mean_and_scale("X", X), *_mean_and_scale("y", y))
+        """To mean 0 and standard deviation 1; what is constant is only shifted.
+
+        A few values far from all others do not set the unit of a feature. Those of a target do: Gaussian noise has to
+        explain them, whatever the unit.
+        """
+        return Scaling(*centre_and_spread(_bounded("X", X)), *_mean_and_scale(_bounded("y", y)))
 
     @staticmethod
     def none(X: Array, y: Array) -> "Scaling":
@@ -85,8 +89,7 @@ class Unscaled:
         return None if data is None else Data(back.original(data.X), None if data.y is None else back.mean(data.y))
 
 
-def _mean_and_scale(name: str, A: Array) -> tuple[Array, Array]:
-    _bounded(name, A)
+def _mean_and_scale(A: Array) -> tuple[Array, Array]:
     mean, scale = A.mean(axis=0), A.std(axis=0)
     return mean, np.where(scale > CONSTANT * np.abs(A).max(axis=0), scale, 1.0)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers import KERNELS, POLICIES, dense, make_data, row_noise
-from itergp import Compute, LinearMean, Matern32, MaxActions, Posterior, Prior, UnitVector, condition
+from itergp import RBF, Compute, LinearMean, Matern32, MaxActions, Posterior, Prior, UnitVector, condition
 from itergp.duplicates import merge_rows
 from itergp.posterior.holdout import WithoutFold, exact_variance_without, exact_without, prefix, products, with_targets
 from itergp.posterior.uncertainty import dense_factor
@@ -157,3 +157,42 @@ def test_targets_follow_from_what_is_kept_for_predictions(kept_products):
     np.testing.assert_allclose(found.problem.y, data.y, atol=1e-12)
     np.testing.assert_allclose(products(found, F), products(posterior, F), atol=1e-12)
     assert with_targets(posterior) is posterior
+
+
+def dependent_together(n, r, F, rng):
+    """r orthonormal actions whose parts outside F are dependent together, though hardly one by one."""
+    towards = 0.6 ** (np.arange(r) / 2.0) * rng.choice([-1.0, 1.0], (F.size, r))
+    inside = np.linalg.qr(towards.T)[0].T  # orthonormal rows: all of e_F is in the span
+    outside = np.linalg.svd(inside)[2][F.size :]
+    Q = np.zeros((n, r))
+    Q[F] = inside
+    Q[np.setdiff1d(np.arange(n), F)] = np.linalg.qr(rng.standard_normal((n - F.size, r - F.size)))[0] @ outside
+    return Q
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("noise", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize(("rank", "fold"), [(70, 5), (70, 1), (95, 10)])
+@pytest.mark.parametrize("kernel", [RBF(3.0), RBF(0.5), Matern32(0.3)], ids=["smooth", "rbf", "matern32"])
+def test_actions_that_the_fold_makes_dependent_together_do_not_move_the_mean(kernel, rank, fold, noise, dtype):
+    """The refit from the rows outside, with the actions' rows F zero and directions without length left out; same tau."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(100, 2))
+    K = kernel(X, X)
+    y = np.linalg.cholesky(K + 1e-9 * np.eye(100)) @ rng.standard_normal(100) + 3 * noise**0.5 * rng.standard_normal(100)
+    F = np.sort(rng.permutation(100)[:fold])
+    rest, S = np.setdiff1d(np.arange(100), F), dependent_together(100, rank, F, rng)
+    policy = lambda state: S[:, state.proposed : state.proposed + 10]  # noqa: E731
+    posterior = condition(Prior(1.0 * kernel), X, y, noise, policy, MaxActions(rank), Compute(dtype))
+    Q = dense(posterior.actions)
+    lengths, directions = np.linalg.svd(Q[rest], full_matrices=False)[1:]
+    assert lengths[-1] < 1e-6
+    B = directions[lengths > 1e-3].T
+    S = (Q[rest] @ B).astype(np.longdouble)
+    G = S.T @ (K[np.ix_(rest, rest)] + noise * np.eye(rest.size)) @ S + B.T @ (posterior.state.tau[: posterior.rank, None] * B)
+    k, b = S.T @ K[np.ix_(rest, F)], S.T @ y[rest]
+    weights = np.linalg.solve(G.astype(np.float64), k.astype(np.float64))
+    mean, variance = weights.T @ b.astype(np.float64), 1.0 - (weights * k).sum(axis=0).astype(np.float64)
+    found = WithoutFold.of(posterior, F).path(np.array([posterior.rank]))
+    np.testing.assert_array_less(np.abs(found.mean[0] - mean), np.sqrt(variance + noise))
+    np.testing.assert_allclose(found.var[0] + noise, variance + noise, rtol=0.1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NOISE_RANGE = (1e-6, 10.0)  # of the targets' variance: some real targets are free of noise
 SCALE_RANGE = (1e-4, 1e4)  # of the targets' variance
-LENGTH_RANGE = (1e-3, 1e3)  # of a feature's standard deviation
+LENGTH_RANGE = (1e-3, 1e3)  # of a feature's spread: its standard deviation, but for a few values far from all others
 OTHER_RANGE = (1e-3, 1e3)
 PRIOR_WIDTH = 3.0  # standard deviations of the log-normal priors
 

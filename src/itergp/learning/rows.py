@@ -12,6 +12,7 @@ from itergp.errors import InputError, KernelError
 from itergp.learning.parameters import Evaluation
 from itergp.linalg.weighted import Slopes, no_slopes
 from itergp.prior.kernels import Kernel
+from itergp.spread import centre_and_spread
 from itergp.validate import finite, inputs, targets
 
 WORST = 1e10  # nats per observation where nothing could be computed: finite, so that an optimiser steps back
@@ -56,10 +57,9 @@ class Rows:
 
     @property
     def spread(self) -> np.ndarray:
-        """The standard deviation of each feature over the observations; 1 where it is constant."""
-        mean = np.average(self.X, axis=0, weights=self.counts)
-        spread = np.sqrt(np.average((self.X - mean) ** 2, axis=0, weights=self.counts))
-        return np.where((self.X[0] != self.X).any(axis=0), spread, 1.0)
+        """The standard deviation of each feature over the observations, but for a few values far from all others; 1 where it
+        is constant."""
+        return centre_and_spread(np.repeat(self.X, np.rint(self.counts).astype(np.intp), axis=0))[1]
 
     def N(self, noise: float) -> np.ndarray:
         return noise / self.counts

@@ -16,13 +16,12 @@ from itergp.posterior.combined import Path, Posterior
 from itergp.posterior.local import LocalPosterior, nearest_rows
 
 BATCH = 64  # points at once
-VANISHED = 1e-10  # an action of which so small a share of its square is left outside the fold is left out
-UNIT = float(np.finfo(np.float64).eps)
+ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of what is subtracted, over |G|; at most 4.2 of these units were measured
 
 
 @dataclass(frozen=True, eq=False)
 class WithoutFold:
-    """What predictions at the rows F need, from the rows outside F alone; `kept` are the actions that F left independent."""
+    """What predictions at the rows F need, from the rows outside F alone; `kept` are the actions that L is of."""
 
     posterior: Posterior
     F: np.ndarray
@@ -40,7 +39,7 @@ class WithoutFold:
         overlap = Q_F.T @ (KQ_F + problem.N[F, None] * Q_F)
         G = state.L @ state.L.T
         G_without = G - overlap - overlap.T + Q_F.T @ (K_FF + np.diag(problem.N[F])) @ Q_F
-        L, kept = _factor(G_without, np.diag(G), state.tau[:r], (Q_F**2).sum(axis=0))
+        L, kept = _factor(G_without, state.tau[:r], ROUNDING * float(np.linalg.norm(G)))
         Qb = state.L @ state.z[:r] - Q_F.T @ problem.b[F]
         Qk = KQ_F.T - Q_F.T @ K_FF
         return WithoutFold(posterior, F, kept, L, _solve(L, Qb[kept]), _solve(L, Qk[kept]))
@@ -149,13 +148,15 @@ def tile(posterior: Posterior, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # n
     return posterior.problem.gram.dense(X[I], X[J])
 
 
-def _factor(G: np.ndarray, before: np.ndarray, tau: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """L, and the actions that are still independent: those that were all inside the fold are zero now."""
-    left = np.flatnonzero(1.0 - inside > VANISHED)
-    least = 2.0 * tau + 8.0 * UNIT * max(1, len(G)) * before.max(initial=0.0)
-    G = (G + G.T)[np.ix_(left, left)] / 2
-    L, kept = cholesky_keeping(G, least[left])
-    return L, left[kept]
+def _factor(G: np.ndarray, tau: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
+    """L, and the actions that it is of: all of them, unless rounding exceeds its bound.
+
+    Without the rows F, actions may be nothing, or independent one by one and dependent together: then some Q_{-F} w is
+    nothing, and w^T G_{-F} w nothing but rounding. So `tau`, which is in G, is raised to that: the actions are observed with
+    so much noise. What stands on the right is of the size of rounding too in such a direction, so it hardly counts there.
+    """
+    raised = np.maximum(tau, rounding)
+    return cholesky_keeping((G + G.T) / 2 + np.diag(raised - tau), 0.5 * raised)
 
 
 def _solve(L: np.ndarray, B: np.ndarray, transposed: bool = False) -> np.ndarray:
