@@ -5,6 +5,7 @@ posterior is the same; the log likelihood gains a term that depends on the noise
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ class Merged:
     X: Array  # (u, d)
     y: Array  # (u,) or (u, t)
     counts: Array  # (u,)
-    scatter: float  # the sum of squares of y around the means of its groups, over all targets
+    scatter: Any  # the sum of squares of y around the means of its groups: a number, or one per target
     group: Array  # (n,): old row i is part of row group[i]
 
     @property
@@ -49,32 +50,37 @@ def merge_rows(X: Array, y: Array) -> Merged:
 
 def unmerged(X: Array, y: Array) -> Merged:
     """Every row for itself, duplicates or not."""
-    return Merged(X, y, np.ones(len(X), dtype=np.intp), 0.0, np.arange(len(X)))
+    return Merged(X, y, np.ones(len(X), dtype=np.intp), _no_scatter(y), np.arange(len(X)))
 
 
-def mean_square(y: Array, counts: Array, scatter: float) -> float:
+def mean_square(y: Array, counts: Array, scatter: Any) -> float:
     """Of all observations and targets, whose means in groups of `counts` are y, (u,) or (u, t), with `scatter` around them."""
-    return float(((counts @ y**2).sum() + scatter) / (counts.sum() * (y.size // len(y))))
+    return float(((counts @ y**2).sum() + np.sum(scatter)) / (counts.sum() * (y.size // len(y))))
 
 
 def within_groups(merged: Merged, noise: float) -> float:
     """log p(y) - log p(merged y): -1/2 [scatter / s2 + t ((n - u) log(2 pi s2) + sum log count)], for t targets."""
     counts, n, u = merged.counts, int(merged.counts.sum()), len(merged.counts)
     normaliser = (n - u) * np.log(2 * np.pi * noise) + float(np.log(counts).sum())
-    return -0.5 * (merged.scatter / noise + merged.targets * normaliser)
+    return -0.5 * (float(np.sum(merged.scatter)) / noise + merged.targets * normaliser)
 
 
 def _merge(X: Array, y: Array, weights: Array) -> Merged:
     first, group = _groups(X)
     if len(first) == len(X):
-        return Merged(X, y, weights, 0.0, group)
+        return Merged(X, y, weights, _no_scatter(y), group)
     counts = np.bincount(group, weights).astype(np.intp)
     w = weights.reshape(-1, *[1] * (y.ndim - 1))
     # means are counted from the first row of each group: a row that stays alone keeps its bits
     shift = np.zeros((len(first), *y.shape[1:]))
     np.add.at(shift, group, w * (y - y[first][group]))
     mean = y[first] + shift / counts.reshape(-1, *[1] * (y.ndim - 1))
-    return Merged(X[first], mean, counts, float((w * (y - mean[group]) ** 2).sum()), group)
+    scatter = (w * (y - mean[group]) ** 2).sum(axis=0)
+    return Merged(X[first], mean, counts, float(scatter) if y.ndim == 1 else scatter, group)
+
+
+def _no_scatter(y: Array) -> Any:
+    return 0.0 if y.ndim == 1 else np.zeros(y.shape[1])
 
 
 def _groups(X: Array) -> tuple[Array, Array]:

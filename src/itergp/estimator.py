@@ -17,7 +17,7 @@ from itergp import storage
 from itergp.budgets import Budget
 from itergp.duplicates import Merged, merge_rows, unmerged
 from itergp.errors import InputError, InterruptedWarning, StorageError
-from itergp.fitting import Clock, Hyperparameters, Plan, hyperparameters, infer, solved, stopping, update
+from itergp.fitting import Clock, Hyperparameters, Plan, believed, hyperparameters, infer, reporter, solved, stopping, update
 from itergp.incoming import new_inputs, training_data
 from itergp.linalg.compute import Compute, peak_bytes
 from itergp.persistence import about, constructor_parameters, fitted_attributes, note_learned, open_checkpoint
@@ -26,7 +26,7 @@ from itergp.posterior.uncertainty import Certificate
 from itergp.progress import CallbackSupportMixin, Watch, watching_interrupts, with_callbacks
 from itergp.scaling import Scaling, Unscaled
 from itergp.schedules import policy_for
-from itergp.solver.state import State, Status, Step
+from itergp.solver.state import Status, Step
 from itergp.translate import translate_kernel, translate_mean
 from itergp.validate import Array, count
 
@@ -77,7 +77,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     kernel : "rbf", "matern12", "matern32", "matern52", "rational-quadratic" or "linear" (with one lengthscale per feature:
         ARD), an itergp kernel, or a scikit-learn kernel (the bounds of its hyper-parameters are not taken over).
     mean : "constant", "zero", "linear", or a mean function.
-    noise : the variance, or "learn".
+    noise : the variance, one for each of several targets, or "learn": then each target has its own.
     learn : "auto", the name of a method ("neighbours", "exact", "iterative", "sgpr", "elbo", "subset"), or False.
     policy : "auto", "cg", "cholesky", "pseudo-input", "eigenvector", "random", "block-krylov", or a policy object.
         "auto" is the exact GP where the budget allows it, else a schedule.
@@ -94,14 +94,18 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
 
     Attributes
     ----------
-    kernel_, noise_ : as learned or given, in units of the scaled data if `normalize`.
-    posterior_ : the `itergp.Posterior` in scaled units; everything below the manners.
+    kernel_, noise_ : as learned or given, in units of the scaled data if `normalize`. Several targets share the kernel;
+        `noise_` is then an array with one value for each, unless a single number was given.
+    posterior_ : the `itergp.Posterior` in scaled units; everything below the manners. With one noise for each target, a
+        `TargetPosterior`: the same actions, and a posterior for each target in `posterior_.each`.
     trace_ : what was done: `learning`, `steps` and `resumed_from`.
     status_ : how the fit ended; `status_.advice` is a sentence.
     timings_ : seconds of each part, and in total; with those of `refine` and `partial_fit`.
     scaling_, row_counts_, scatter_ : how the data were scaled; how many rows each merged row stands for; their spread.
     n_features_in_, feature_names_in_ : as in scikit-learn.
     """
+
+    posterior_: Any
 
     def __init__(
         self,
@@ -156,7 +160,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
                 clock.lap("learn")
                 attributes = _attributes(found, scaling, plan.data)
                 watch.begin("acting")
-                report = _reporter(watch, attributes, checkpoint)
+                report = reporter(watch, attributes, checkpoint)
                 posterior, resumed = infer(plan, found, clock, report, checkpoint, interrupts)
                 watch.end()
                 clock.lap("act")
@@ -183,7 +187,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
             X, y, old = self.scaling_.inputs(X), self.scaling_.targets(y), self._data()
             more = old.absorb(X, y) if self.merge_duplicates else old.append(X, y)
             with Watch(self, interrupts, self.verbose, clock.deadline) as watch:
-                posterior = update(self.posterior_, old, more, self.noise_, clock, _reporter(watch), interrupts)
+                posterior = update(self.posterior_, old, more, self.noise_, clock, reporter(watch), interrupts)
             self.row_counts_, self.scatter_ = more.counts, more.scatter
             self._set_posterior(posterior, clock)
         return self._told_if_interrupted()
@@ -196,7 +200,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
             with Watch(self, interrupts, self.verbose, clock.deadline) as watch:
                 n = before.problem.n
                 policy = policy_for("auto", n, clock.budget) if before.policy is None else before.policy
-                state = solved(before.state, policy, stopping(clock, n), _reporter(watch), interrupts)
+                state = solved(before.state, policy, stopping(clock, n), reporter(watch), interrupts)
             self._set_posterior(Posterior(before.problem, state, policy), clock)
         return self._told_if_interrupted()
 
@@ -216,11 +220,11 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         if return_cov:
             covariance = self.posterior_.cov(X)
             covariance[np.diag_indices(len(X))] += self._noise_of_prediction(include_noise)
-            return self.scaling_.mean(self.posterior_.mean(X)), self.scaling_.variance(covariance)
+            return self.scaling_.mean(self.posterior_.mean(X)), self._in_units(covariance)
         mean, variance = self._marginals(X, return_std)
         if variance is None:
             return self.scaling_.mean(mean)
-        return self.scaling_.mean(mean), np.sqrt(self.scaling_.variance(variance + self._noise_of_prediction(include_noise)))
+        return self.scaling_.mean(mean), np.sqrt(self._in_units(variance + self._noise_of_prediction(include_noise)))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True) -> Array:
         """Joint draws (m, n_samples) or (m, t, n_samples), from the global posterior: see `predict` on covariances."""
@@ -240,12 +244,12 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     def decompose(self, X: Any) -> Parts:
         """The variance of `predict`, taken apart: mathematical + computational + noise = std^2."""
         check_is_fitted(self)
-        X, back = self.scaling_.inputs(new_inputs(self, X)), self.scaling_.variance
+        X, back = self.scaling_.inputs(new_inputs(self, X)), self._in_units
         parts = self._process().decompose(X)
         return Parts(
             mathematical=back(parts.mathematical),
             computational=back(parts.computational),
-            noise=back(np.full(len(X), self.noise_)),
+            noise=back(np.full((len(X), *np.shape(self.noise_)), self.noise_)),
             computational_lower=back(parts.computational_lower),
             computational_upper=back(parts.computational_upper),
             exact=parts.exact,
@@ -254,11 +258,11 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     def certify(self, X: Any) -> Certificate:
         """Guaranteed bounds on the exact GP's latent variance and mean, in units of y squared and of y."""
         check_is_fitted(self)
-        certificate, back = self._process().certify(self.scaling_.inputs(new_inputs(self, X))), self.scaling_
+        certificate = self._process().certify(self.scaling_.inputs(new_inputs(self, X)))
         return Certificate(
-            back.variance(certificate.variance_lower),
-            back.variance(certificate.variance_upper),
-            back.size(certificate.mean_error),
+            self._in_units(certificate.variance_lower),
+            self._in_units(certificate.variance_upper),
+            self.scaling_.size(certificate.mean_error, np.ndim(self.noise_) > 0),
         )
 
     def plot(self, X: Any = None, y: Any = None, feature: Any = None, target: int = 0, axis: Any = None) -> Any:
@@ -270,7 +274,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
 
         check_is_fitted(self)
         X, names = None if X is None else new_inputs(self, X), getattr(self, "feature_names_in_", None)
-        process, noise = Unscaled(self._process(), self.scaling_), self.scaling_.variance(np.array(self.noise_))
+        process, noise = Unscaled(self._process(), self.scaling_, np.ndim(self.noise_) > 0), self._in_units(np.array(self.noise_))
         return plot_posterior(process, X, y, feature=feature, target=target, noise=noise, names=names, axis=axis)
 
     # Files.
@@ -333,15 +337,19 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         neighbours = (0 if exact else NEIGHBOURS) if self.neighbours == "auto" else count("neighbours", self.neighbours, least=0)
         return self.posterior_.local(neighbours) if neighbours else self.posterior_
 
-    def _noise_of_prediction(self, include_noise: bool) -> float:
+    def _noise_of_prediction(self, include_noise: bool) -> Any:
         return self.noise_ if include_noise else 0.0
+
+    def _in_units(self, variance: Array) -> Array:
+        """Variances in units of y squared; where each target has its own noise, each has its own variances too."""
+        return self.scaling_.variance(variance, np.ndim(self.noise_) > 0)
 
     def _data(self) -> Merged:
         problem = self.posterior_.problem
         return Merged(problem.X, problem.y, self.row_counts_, self.scatter_, np.arange(problem.n))
 
     def _set_posterior(self, posterior: Posterior, clock: Clock) -> None:
-        self.posterior_, self.status_ = posterior, posterior.status
+        self.posterior_, self.status_ = believed(posterior, self.noise_, self.row_counts_), posterior.status
         peak = self.trace_.peak_bytes and max(self.trace_.peak_bytes, peak_bytes() or 0)
         self.trace_ = replace(self.trace_, steps=posterior.trace, peak_bytes=peak)
         self.timings_ = clock.after(self.timings_)
@@ -394,7 +402,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
 def _attributes(found: Hyperparameters, scaling: Scaling, data: Merged) -> Callable[[Posterior], dict[str, Any]]:
     """The attributes of a model that was fitted so far."""
     return lambda posterior: {
-        "posterior_": posterior,
+        "posterior_": believed(posterior, found.noise, data.counts),
         "kernel_": found.kernel,
         "noise_": found.noise,
         "status_": posterior.status,
@@ -402,21 +410,6 @@ def _attributes(found: Hyperparameters, scaling: Scaling, data: Merged) -> Calla
         "row_counts_": data.counts,
         "scatter_": data.scatter,
     }
-
-
-def _reporter(
-    watch: Watch, attributes: Callable[[Posterior], dict[str, Any]] | None = None, checkpoint: Any = None
-) -> Callable[[State], bool]:
-    """What the solver calls after each step."""
-
-    def report(state: State) -> bool:
-        if checkpoint is not None:
-            checkpoint.write(state)
-        if attributes is None:
-            return watch.acted(state)
-        return watch.acted(state, lambda: attributes(Posterior(state.problem, state, state.policy)))
-
-    return report
 
 
 def _randomness(random_state: Any) -> np.random.RandomState:

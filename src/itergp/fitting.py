@@ -12,6 +12,7 @@ from itergp.duplicates import Merged, mean_square
 from itergp.errors import InputError
 from itergp.linalg.compute import Compute
 from itergp.posterior.combined import NEW_ROWS, Posterior
+from itergp.posterior.targets import TargetPosterior
 from itergp.prior.gp import Prior
 from itergp.prior.kernels import Kernel
 from itergp.prior.means import Mean
@@ -25,7 +26,7 @@ from itergp.solver.reweight import reweighted
 from itergp.solver.state import State, Status
 from itergp.solver.stopping import MaxActions, StoppingCriterion
 from itergp.translate import Translated
-from itergp.validate import choice
+from itergp.validate import as_float64, choice
 
 if TYPE_CHECKING:
     from itergp.learning import Learned
@@ -88,7 +89,7 @@ class Plan:
     data: Merged
     start: Translated
     mean: Mean
-    noise: Any  # a variance, or "learn"
+    noise: Any  # a variance, one for each target, or "learn"
     learn: Any
     policy: Any
     compute: Compute
@@ -107,7 +108,7 @@ class Hyperparameters:
     """Where learning ended, or what was given."""
 
     kernel: Kernel
-    noise: float
+    noise: Any  # a number, or one for each target
     learned: "Learned | None" = None
 
 
@@ -116,11 +117,11 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     data, mean, start, method = plan.data, plan.mean, plan.start, plan.method
     check_kernel_values(start.kernel, data.X)
     b = centred(Prior(start.kernel, mean), data.X, data.y)
-    given = _given_noise(plan.noise, start.noise)
-    learn_noise = given is None and not start.keeps_noise()
+    given = _given_noise(plan.noise, start.noise, data.targets)
+    learn_noise = given is None and method != "none" and not start.keeps_noise()
     if given is None:
-        given = start.noise if start.noise is not None else START_NOISE * (mean_square(b, data.counts, data.scatter) or 1.0)
-        if method == "none" and start.noise is None:
+        given = _start_noise(start.noise, b, data) if learn_noise else start.noise
+        if given is None:
             raise InputError("noise is 'learn' but learn is False; give the noise variance as a number, such as noise=0.01.")
     if method == "none" or (start.keeps_kernel() and not learn_noise):
         return Hyperparameters(start.kernel, given)
@@ -155,17 +156,51 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     return Hyperparameters(learned.kernel, learned.noise, learned)
 
 
-def _given_noise(noise: Any, white: float | None) -> float | None:
-    """The noise variance where it is given as a number."""
+def _start_noise(white: float | None, b: np.ndarray, data: Merged) -> Any:
+    """Where learning begins: a noise for each target; a number where there is one target."""
+    scatter = np.broadcast_to(data.scatter, b.shape[1])
+    sizes = [mean_square(b[:, [j]], data.counts, scatter[j]) for j in range(b.shape[1])]
+    noise = np.array([START_NOISE * (size or 1.0) if white is None else white for size in sizes])
+    return float(noise[0]) if noise.size == 1 else noise
+
+
+def _given_noise(noise: Any, white: float | None, targets: int) -> Any:
+    """The noise variance where it is given: as a number, or as one for each target."""
     if isinstance(noise, str) and noise == "learn":
         return None
-    if isinstance(noise, bool) or not isinstance(noise, int | float | np.integer | np.floating):
-        raise InputError(f"noise is {noise!r}; expected 'learn' or a variance >= 0. For one value per row, use itergp.condition.")
-    if not 0 <= noise < np.inf:
+    listed = targets > 1 and isinstance(noise, list | tuple | np.ndarray)
+    several = listed and as_float64("noise", noise).shape == (targets,)
+    if not several and (isinstance(noise, bool) or not isinstance(noise, int | float | np.integer | np.floating)):
+        each = f", one for each of the {targets} targets" if targets > 1 else ""
+        raise InputError(
+            f"noise is {noise!r}; expected 'learn' or a variance >= 0{each}. For one value per row, use itergp.condition."
+        )
+    values = as_float64("noise", noise)
+    if not ((values >= 0) & (values < np.inf)).all():
         raise InputError(f"noise is {noise!r}; expected 'learn' or a variance: a finite number >= 0.")
     if white is not None:
         raise InputError("noise is given twice: as a number and as a WhiteKernel in the kernel. Leave one of them out.")
-    return float(noise)
+    return values if several else float(noise)
+
+
+def believed(posterior: Posterior, noise: Any, counts: np.ndarray) -> Any:
+    """The posterior itself; where each target has a noise of its own, that of each target from the same actions."""
+    if np.ndim(noise) == 0:
+        return posterior
+    return TargetPosterior(posterior, noise if (counts == 1).all() else np.divide.outer(noise, counts))
+
+
+def reporter(watch: Watch, attributes: Callable[[Posterior], dict[str, Any]] | None = None, checkpoint: Any = None) -> Report:
+    """What the solver calls after each step."""
+
+    def report(state: State) -> bool:
+        if checkpoint is not None:
+            checkpoint.write(state)
+        if attributes is None:
+            return watch.acted(state)
+        return watch.acted(state, lambda: attributes(Posterior(state.problem, state, state.policy)))
+
+    return report
 
 
 def infer(
@@ -173,7 +208,7 @@ def infer(
 ) -> tuple[Posterior, int]:
     """The posterior that the budget allows, and the action from which it resumed. After Ctrl-C: a few actions, no pass."""
     data, seed, policy = plan.data, plan.seed, plan.policy
-    problem = Problem(Prior(found.kernel, plan.mean), data.X, data.y, data.noise(found.noise), plan.compute)
+    problem = Problem(Prior(found.kernel, plan.mean), data.X, data.y, data.noise(float(np.min(found.noise))), plan.compute)
     state = None if checkpoint is None else checkpoint.resume(problem, policy)
     resumed = 0 if state is None else state.rank
     if interrupts.asked:
@@ -217,10 +252,16 @@ def _in_a_hurry(problem: Problem, policy: Any, state: State | None, seed: int, i
 
 
 def update(
-    posterior: Posterior, old: Merged, new: Merged, noise: float, clock: Clock, report: Report, interrupts: Interrupts
+    posterior: Posterior | TargetPosterior,
+    old: Merged,
+    new: Merged,
+    noise: Any,
+    clock: Clock,
+    report: Report,
+    interrupts: Interrupts,
 ) -> Posterior:
     """More data: rows that were known change their mean and noise, the others are appended; then actions on all of these."""
-    n, state, variances = len(old.X), posterior.state, new.noise(noise)
+    n, state, variances = len(old.X), posterior.state, new.noise(float(np.min(noise)))
     before, after = (variances, variances) if isinstance(variances, float) else (variances[:n], variances[n:])
     changed = np.flatnonzero(new.counts[:n] != old.counts)
     if changed.size:

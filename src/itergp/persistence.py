@@ -7,6 +7,7 @@ import numpy as np
 from itergp.errors import InputError, StorageError
 from itergp.fitting import Hyperparameters, Plan
 from itergp.posterior.combined import Posterior
+from itergp.posterior.targets import TargetPosterior
 from itergp.prior.kernels import parameters, with_parameters
 from itergp.scaling import Scaling
 from itergp.solver.stopping import StoppingCriterion
@@ -22,43 +23,53 @@ def about(estimator: Any) -> dict[str, Any]:
     names = getattr(estimator, "feature_names_in_", None)
     return {
         "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
-        "noise": estimator.noise_,
+        "noise": np.asarray(estimator.noise_).tolist(),
         "scaling": {name: getattr(estimator.scaling_, name).tolist() for name in SCALING},
         "row_counts": None if (estimator.row_counts_ == 1).all() else estimator.row_counts_.tolist(),
-        "scatter": estimator.scatter_,
+        "scatter": np.asarray(estimator.scatter_).tolist(),
         "feature_names": None if names is None else [str(name) for name in names],
         "timings": estimator.timings_,
         "resumed_from": estimator.trace_.resumed_from,
     }
 
 
-def constructor_parameters(posterior: Posterior, about: dict[str, Any]) -> dict[str, Any]:
+def constructor_parameters(posterior: Posterior | TargetPosterior, about: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the estimator that was saved; those that were objects, as the posterior has them."""
     prior = posterior.problem.prior
-    objects = {"kernel": prior.kernel, "mean": prior.mean_function, "policy": posterior.policy, "random_state": None}
+    objects = {"kernel": prior.kernel, "mean": prior.mean_function, "policy": posterior.policy, "noise": about["noise"]}
     return {
         name: objects.get(name) if value == _OBJECT else decode(value, Tensors(), table())
         for name, value in about["parameters"].items()
     }
 
 
-def fitted_attributes(posterior: Posterior, about: dict[str, Any]) -> dict[str, Any]:
+def fitted_attributes(posterior: Posterior | TargetPosterior, about: dict[str, Any]) -> dict[str, Any]:
     """What `fit` had set, but for the trace."""
     n, counts = posterior.problem.n, about["row_counts"]
     attributes = {
         "posterior_": posterior,
         "kernel_": posterior.problem.prior.kernel,
-        "noise_": float(about["noise"]),
+        "noise_": _numbers(about["noise"]),
         "status_": posterior.status,
         "scaling_": Scaling(**{name: np.asarray(about["scaling"][name], dtype=np.float64) for name in SCALING}),
         "row_counts_": np.ones(n, dtype=np.intp) if counts is None else np.asarray(counts, dtype=np.intp),
-        "scatter_": float(about["scatter"]),
+        "scatter_": _scatter(about["scatter"], posterior.problem.y.shape[1:]),
         "timings_": dict(about["timings"]),
         "n_features_in_": posterior.problem.X.shape[1],
     }
     if about["feature_names"] is not None:
         attributes["feature_names_in_"] = np.asarray(about["feature_names"], dtype=object)
     return attributes
+
+
+def _numbers(value: Any) -> Any:
+    """A number, or an array of one for each target."""
+    return np.asarray(value, dtype=np.float64) if isinstance(value, list) else float(value)
+
+
+def _scatter(value: Any, targets: tuple[int, ...]) -> Any:
+    """One number for each target. Early files have the sum over targets, which then share one noise: all that it enters."""
+    return np.full(targets, float(value) / targets[0]) if targets and not isinstance(value, list) else _numbers(value)
 
 
 _OBJECT = {"object": True}
@@ -93,7 +104,7 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
         return checkpoint, None
     try:
         values = {path: np.asarray(value) if isinstance(value, list) else value for path, value in learned["parameters"].items()}
-        return checkpoint, Hyperparameters(with_parameters(plan.start.kernel, values), float(learned["noise"]))
+        return checkpoint, Hyperparameters(with_parameters(plan.start.kernel, values), _numbers(learned["noise"]))
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(f"checkpoint {path} does not say what was learned ({error}); delete it to start anew.") from None
 
@@ -102,4 +113,4 @@ def note_learned(checkpoint: Checkpoint | None, found: Hyperparameters) -> None:
     """So that a fit that resumes need not learn again."""
     if checkpoint is not None:
         values = {path: np.asarray(value).tolist() for path, value in parameters(found.kernel).items()}
-        checkpoint.note({"learned": {"parameters": values, "noise": found.noise}})
+        checkpoint.note({"learned": {"parameters": values, "noise": np.asarray(found.noise).tolist()}})

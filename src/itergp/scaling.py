@@ -54,13 +54,16 @@ class Scaling:
         """Means (m,) or (m, t)."""
         return self.y_mean + self.y_scale * mean
 
-    def variance(self, variance: Array) -> Array:
-        """Variances (m,), which all targets share in scaled units: (m,), or (m, t) for several targets."""
-        return np.multiply.outer(variance, self.y_scale**2)
+    def variance(self, variance: Array, own: bool = False) -> Array:
+        """Variances (m,), which all targets share in scaled units: (m,), or (m, t) for several targets.
 
-    def size(self, size: Array) -> Array:
-        """Differences of means (m,): (m,), or (m, t) for several targets."""
-        return np.multiply.outer(size, self.y_scale)
+        With `own` each target has its own, so that they come as (m, t).
+        """
+        return variance * self.y_scale**2 if own else np.multiply.outer(variance, self.y_scale**2)
+
+    def size(self, size: Array, own: bool = False) -> Array:
+        """Differences of means (m,): (m,), or (m, t) for several targets; with `own` they come as (m, t)."""
+        return size * self.y_scale if own else np.multiply.outer(size, self.y_scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,20 +72,22 @@ class Unscaled:
 
     process: Any
     scaling: Scaling
+    own: bool = False  # whether each target has its own variances
 
     def mean(self, X: Any) -> Array:
         return self.scaling.mean(self.process.mean(self.scaling.inputs(X)))
 
     def var(self, X: Any) -> Array:
-        return self.scaling.variance(self.process.var(self.scaling.inputs(X)))
+        return self.scaling.variance(self.process.var(self.scaling.inputs(X)), self.own)
 
     def cov(self, X0: Any, X1: Any = None) -> Array:
-        return self.scaling.variance(self.process.cov(self.scaling.inputs(X0), None if X1 is None else self.scaling.inputs(X1)))
+        covariance = self.process.cov(self.scaling.inputs(X0), None if X1 is None else self.scaling.inputs(X1))
+        return self.scaling.variance(covariance, self.own)
 
     def decompose(self, X: Any) -> Any:
         parts, back = self.process.decompose(self.scaling.inputs(X)), self.scaling.variance
         names = ("combined", "mathematical", "computational", "computational_lower", "computational_upper")
-        return replace(parts, **{name: back(getattr(parts, name)) for name in names})
+        return replace(parts, **{name: back(getattr(parts, name), self.own) for name in names})
 
     def training_data(self) -> Data | None:
         data, back = training_data(self.process), self.scaling

@@ -129,5 +129,5 @@ def test_strange_data_end_in_a_model_with_finite_answers(strange):
 def test_several_targets_are_learned_together():
     data = make_data(60, targets=2)
     model = IterGPRegressor().fit(data.X, data.y)
-    assert np.isscalar(model.noise_)
+    assert model.noise_.shape == (2,)
     assert model.score(data.X, data.y) > 0.9

@@ -109,8 +109,8 @@ def computational(model: IterGPRegressor, X: np.ndarray, latent: np.ndarray, wid
         except InputError:  # K + noise is singular to rounding
             pass
     more = copy.copy(model)
-    more.neighbours = min(wider * (neighbours_of(model) or NEIGHBOURS), model.posterior_.problem.n)
-    return Computational(np.clip(latent - latent_variance(more, X), 0.0, latent), more.neighbours)
+    more.neighbours = by = min(wider * (neighbours_of(model) or NEIGHBOURS), int(model.posterior_.problem.n))
+    return Computational(np.clip(latent - latent_variance(more, X), 0.0, latent), by)
 
 
 def predictions(model: IterGPRegressor, X: np.ndarray, level: float) -> tuple[dict[str, np.ndarray], Values]:

@@ -28,10 +28,10 @@ class Evaluation:
 
     value: float
     kernel: dict[str, Any]  # by path, as `itergp.prior.kernels.parameters` names them
-    noise: float
+    noise: Any  # a number, or one for each target
 
 
-Objective = Callable[[Kernel, float], Evaluation]
+Objective = Callable[[Kernel, Any], Evaluation]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +45,11 @@ class Space:
     upper: np.ndarray
     centre: np.ndarray
     learn_noise: bool
-    noise: float
+    noise: Any  # where it began: one for all targets, or one for each
     observations: float
 
     @staticmethod
-    def of(kernel: Kernel, noise: float, rows: "Rows", learn_noise: bool = True) -> "Space":
+    def of(kernel: Kernel, noise: Any, rows: "Rows", learn_noise: bool = True) -> "Space":
         """The space for these data, the same whether they are merged or not; ranges widen where given values lie outside."""
         variance = max(rows.variance, 1e-300)
         units = _units(kernel, rows.spread, variance)
@@ -65,38 +65,42 @@ class Space:
             centre.append(np.log(middle * unit))
         if learn_noise:
             least, most = NOISE_RANGE
-            floor = least * variance
-            low.append(np.log([min(floor, noise) if noise > 0 else floor]))
-            high.append(np.log([max(most * variance, noise)]))
-            centre.append(np.log([1e-2 * variance]))
+            given = np.atleast_1d(np.asarray(noise, dtype=np.float64))
+            own = np.maximum([rows.variance] if np.ndim(noise) == 0 else [one.variance for one in rows.each()], 1e-300)
+            low.append(np.log(np.where(given > 0, np.minimum(least * own, given), least * own)))
+            high.append(np.log(np.maximum(most * own, given)))
+            centre.append(np.log(1e-2 * own))
         lower, upper, middles = (np.concatenate([np.zeros(0), *part]) for part in (low, high, centre))
-        return Space(kernel, tuple(paths), tuple(sizes), lower, upper, middles, learn_noise, float(noise), rows.total)
+        return Space(kernel, tuple(paths), tuple(sizes), lower, upper, middles, learn_noise, noise, rows.total)
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
         return list(zip(self.lower, self.upper, strict=True))
 
-    def vector(self, kernel: Kernel, noise: float) -> np.ndarray:
+    def vector(self, kernel: Kernel, noise: Any) -> np.ndarray:
         found = parameters(kernel)
         values = [np.atleast_1d(np.asarray(found[path], dtype=np.float64)) for path in self.paths]
         if self.learn_noise:
-            values.append(np.array([max(noise, 1e-300)]))
+            values.append(np.maximum(np.atleast_1d(noise), 1e-300))
         return np.clip(np.log(np.concatenate(values)) if values else np.zeros(0), self.lower, self.upper)
 
-    def values(self, theta: np.ndarray) -> tuple[Kernel, float]:
+    def values(self, theta: np.ndarray) -> tuple[Kernel, Any]:
         exp, found, start = np.exp(theta), parameters(self.kernel), 0
         changes: dict[str, Any] = {}
         for path, size in zip(self.paths, self.sizes, strict=True):
             part = exp[start : start + size]
             changes[path] = part.copy() if np.ndim(found[path]) else float(part[0])
             start += size
-        return with_parameters(self.kernel, changes), float(exp[-1]) if self.learn_noise else self.noise
+        kernel = with_parameters(self.kernel, changes)
+        if not self.learn_noise:
+            return kernel, self.noise
+        return kernel, float(exp[-1]) if np.ndim(self.noise) == 0 else exp[start:]
 
     def slope(self, evaluation: Evaluation, theta: np.ndarray) -> np.ndarray:
         """The gradient in theta: d/d log p = p d/dp."""
         parts = [np.atleast_1d(np.asarray(evaluation.kernel[path], dtype=np.float64)) for path in self.paths]
         if self.learn_noise:
-            parts.append(np.array([evaluation.noise]))
+            parts.append(np.atleast_1d(evaluation.noise))
         return np.exp(theta) * np.concatenate(parts) if parts else np.zeros(0)
 
     def prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -104,13 +108,17 @@ class Space:
         z = (theta - self.centre) / PRIOR_WIDTH
         return 0.5 * float(z @ z) / self.observations, z / PRIOR_WIDTH / self.observations
 
+    @property
+    def noise_names(self) -> list[str]:
+        return ["noise"] if np.ndim(self.noise) == 0 else [f"noise[{j}]" for j in range(np.size(self.noise))]
+
     def at_bounds(self, theta: np.ndarray) -> tuple[str, ...]:
         """The names of what ended at the edge of its range."""
         edge = (theta <= self.lower + 1e-6) | (theta >= self.upper - 1e-6)
         names = [
             f"{path}[{i}]" if size > 1 else path for path, size in zip(self.paths, self.sizes, strict=True) for i in range(size)
         ]
-        names += ["noise"] if self.learn_noise else []
+        names += self.noise_names if self.learn_noise else []
         return tuple(name for name, hit in zip(names, edge, strict=True) if hit)
 
 

@@ -1,6 +1,6 @@
 """The rows that an objective is about: duplicates merged into one row each, and what merging leaves of the likelihood."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from itergp.duplicates import mean_square
 from itergp.errors import InputError, KernelError
-from itergp.learning.parameters import Evaluation
+from itergp.learning.parameters import Evaluation, Objective
 from itergp.linalg.weighted import Slopes, no_slopes
 from itergp.prior.kernels import Kernel
 from itergp.spread import centre_and_spread
@@ -25,18 +25,30 @@ class Rows:
     X: np.ndarray  # (u, d)
     y: np.ndarray  # (u, t), centred
     counts: np.ndarray  # (u,)
-    scatter: float  # squared deviations from the rows' means, summed over observations and targets
+    scatter: Any  # squared deviations from the rows' means, summed over observations: one sum per target, or over targets too
 
     @staticmethod
-    def of(X: ArrayLike, y: ArrayLike, counts: ArrayLike | None = None, scatter: float = 0.0) -> "Rows":
+    def of(X: ArrayLike, y: ArrayLike, counts: ArrayLike | None = None, scatter: ArrayLike = 0.0) -> "Rows":
         X = inputs("X", X)
         y = targets("y", y, len(X))
         counts = np.ones(len(X)) if counts is None else finite("counts", np.asarray(counts, dtype=np.float64))
         if counts.shape != (len(X),) or not (counts >= 1).all():
             raise InputError(f"counts has shape {counts.shape}; expected ({len(X)},), each at least 1: one per row of X.")
-        if not 0 <= scatter < np.inf:
-            raise InputError(f"scatter is {scatter!r}; expected a sum of squares, so a finite number >= 0.")
-        return Rows(X, y[:, None] if y.ndim == 1 else y, counts, float(scatter))
+        y = y[:, None] if y.ndim == 1 else y
+        squares = np.asarray(scatter, dtype=np.float64)
+        if squares.shape not in ((), y.shape[1:]) or not ((squares >= 0) & (squares < np.inf)).all():
+            raise InputError(f"scatter is {scatter!r}; expected a sum of squares, finite and >= 0, or one per target.")
+        return Rows(X, y, counts, float(squares) if squares.ndim == 0 else squares)
+
+    def each(self) -> list["Rows"]:
+        """Each target for itself."""
+        scatter = np.asarray(self.scatter)
+        if self.t > 1 and scatter.ndim == 0 and scatter:
+            raise InputError(f"scatter is one number for {self.t} targets; expected one per target, as each has its own noise.")
+        return [
+            Rows(self.X, self.y[:, [j]], self.counts, float(of_target))
+            for j, of_target in enumerate(np.broadcast_to(scatter, self.t))
+        ]
 
     @property
     def n(self) -> int:
@@ -74,11 +86,11 @@ class Rows:
         A group of c observations has the density of its mean, N(.; f, noise / c), times
         (2 pi noise)^(-(c - 1) / 2) c^(-1/2) exp(-deviations / (2 noise)).
         """
-        lost = self.t * (self.total - self.n)
-        if lost == 0.0 and self.scatter == 0.0:
+        lost, scatter = self.t * (self.total - self.n), float(np.sum(self.scatter))
+        if lost == 0.0 and scatter == 0.0:
             return 0.0, 0.0
-        value = 0.5 * (self.scatter / noise + lost * np.log(2.0 * np.pi * noise) + self.t * float(np.log(self.counts).sum()))
-        return float(value), 0.5 * (lost - self.scatter / noise) / noise
+        value = 0.5 * (scatter / noise + lost * np.log(2.0 * np.pi * noise) + self.t * float(np.log(self.counts).sum()))
+        return float(value), 0.5 * (lost - scatter / noise) / noise
 
     def some(self, chosen: np.ndarray) -> "Rows":
         """Some of the rows; of the scatter, the share that their deviations have in all."""
@@ -108,3 +120,14 @@ def sound(kernel: Kernel, evaluate: Callable[[], Evaluation]) -> Evaluation:
     if not all(np.isfinite(number).all() for number in numbers):
         return Evaluation(WORST, no_slopes(kernel), 0.0)
     return found
+
+
+def over_targets(objectives: Sequence[Objective]) -> Objective:
+    """The sum over targets, each with an objective and a noise of its own; the kernel is the same."""
+
+    def objective(kernel: Kernel, noise: Any) -> Evaluation:
+        found = [one(kernel, float(of_target)) for one, of_target in zip(objectives, noise, strict=True)]
+        slopes = {path: sum(part.kernel[path] for part in found) for path in found[0].kernel}
+        return Evaluation(sum(part.value for part in found), slopes, np.array([part.noise for part in found]))
+
+    return objective

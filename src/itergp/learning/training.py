@@ -6,16 +6,17 @@ counted, so that the same data give the same bits.
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from itergp.errors import InputError
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Objective, Space
-from itergp.learning.rows import Rows
+from itergp.learning.rows import Rows, over_targets
 from itergp.linalg.compute import Compute
 from itergp.prior.kernels import Kernel
 from itergp.validate import choice, noise_variance
@@ -42,7 +43,7 @@ class Learned:
     """Where learning ended."""
 
     kernel: Kernel
-    noise: float
+    noise: Any  # a number, or one for each target
     objective: float
     trace: tuple[Record, ...] = ()
     stages: tuple[str, ...] = ()
@@ -118,10 +119,10 @@ def learn(
     X: ArrayLike,
     y: ArrayLike,
     kernel: Kernel,
-    noise: float,
+    noise: Any,
     *,
     counts: ArrayLike | None = None,
-    scatter: float = 0.0,
+    scatter: ArrayLike = 0.0,
     learn_noise: bool = True,
     method: str = "auto",
     seconds: float | None = None,
@@ -132,11 +133,12 @@ def learn(
     """The kernel's parameters and the noise that explain y, from the values given.
 
     y is centred by the prior mean already; row i stands for counts[i] observations with the same input, of which it is the
-    mean, and `scatter` is the sum of squares around these means. `seconds` limits the time; the result is valid whenever
+    mean, and `scatter` is the sum of squares around these means. A `noise` for each target is learned for each target, and
+    asks for the scatter of each; one number is the noise of all. `seconds` limits the time; the result is valid whenever
     it ends.
     """
     rows = Rows.of(X, y, counts, scatter)
-    noise_variance("noise", noise, 1)
+    noise = _checked(noise, rows.t)
     choice("method", method, METHODS)
     kernel.check_features(rows.X.shape[1])
     space = Space.of(kernel, noise, rows, learn_noise)
@@ -151,6 +153,12 @@ def learn(
         interrupted = True
     kernel, noise = space.values(run.theta) if method != "none" else (kernel, noise)
     return Learned(kernel, noise, run.objective, tuple(run.trace), tuple(run.stages), space.at_bounds(run.theta), interrupted)
+
+
+def _checked(noise: Any, targets: int) -> Any:
+    if np.ndim(noise) and np.shape(noise) != (targets,):
+        raise InputError(f"noise has shape {np.shape(noise)}; expected a number, or one value for each of {targets} targets.")
+    return noise_variance("noise", noise, targets)
 
 
 Stage = tuple[str, Objective, int]  # a name, what is minimised, and for how many iterations
@@ -171,16 +179,25 @@ def _stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> I
     return makers[method](rows, run, seed, compute) if method in makers else iter(())
 
 
+def _summed(rows: Rows, run: Run, make: Callable[[Rows], Objective]) -> Objective:
+    """The objective of these rows; where each target has a noise of its own, the sum of each target's objective."""
+    return make(rows) if np.ndim(run.space.noise) == 0 else over_targets([make(of_target) for of_target in rows.each()])
+
+
+def _merged(rows: Rows) -> dict[str, Any]:
+    return {"counts": rows.counts, "scatter": rows.scatter}
+
+
 def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     from itergp.learning.exact import exact
 
-    yield "exact", exact(rows.X, rows.y, counts=rows.counts, scatter=rows.scatter, compute=compute), 200
+    yield "exact", _summed(rows, run, lambda of: exact(of.X, of.y, **_merged(of), compute=compute)), 200
 
 
 def _subset(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     from itergp.learning.exact import subset
 
-    yield "subset", subset(rows.X, rows.y, SUBSET, counts=rows.counts, scatter=rows.scatter, seed=seed, compute=compute), 50
+    yield "subset", _summed(rows, run, lambda of: subset(of.X, of.y, SUBSET, **_merged(of), seed=seed, compute=compute)), 50
 
 
 def _iterative(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
@@ -188,15 +205,15 @@ def _iterative(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[St
     from itergp.learning.iterative import iterative
 
     yield from _subset(rows, run, seed, compute)
-    objective = iterative(rows.X, rows.y, counts=rows.counts, scatter=rows.scatter, seed=seed, compute=compute, tick=run.tick)
-    yield "iterative", objective, 30
+    how: dict[str, Any] = {"seed": seed, "compute": compute, "tick": run.tick}
+    yield "iterative", _summed(rows, run, lambda of: iterative(of.X, of.y, **_merged(of), **how)), 30
 
 
 def _sgpr(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     from itergp.learning.inducing import sgpr
 
-    objective = sgpr(rows.X, rows.y, INDUCING_POINTS, counts=rows.counts, scatter=rows.scatter, seed=seed, compute=compute)
-    yield "inducing points", objective, 100
+    how: dict[str, Any] = {"seed": seed, "compute": compute}
+    yield "inducing points", _summed(rows, run, lambda of: sgpr(of.X, of.y, INDUCING_POINTS, **_merged(of), **how)), 100
 
 
 def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
@@ -207,20 +224,23 @@ def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     from itergp.solver.policies import PseudoInput
     from itergp.solver.stopping import MaxActions
 
+    def with_actions() -> Objective:
+        kernel, noise = run.space.values(run.theta)
+        block, N = PseudoInput(block_size=BLOCK), rows.N(float(np.min(noise)))
+        Q = condition(Prior(kernel), rows.X, rows.y, N, block, MaxActions(min(BLOCK, rows.n)), compute, seed).actions
+        return _summed(rows, run, lambda of: elbo(of.X, of.y, Q, **_merged(of), compute=compute, tick=run.tick))
+
     yield from _neighbours(rows, run, seed, compute)
     for _ in range(3):
-        kernel, noise = run.space.values(run.theta)
-        block = PseudoInput(block_size=BLOCK)
-        Q = condition(Prior(kernel), rows.X, rows.y, rows.N(noise), block, MaxActions(min(BLOCK, rows.n)), compute, seed).actions
-        objective = elbo(rows.X, rows.y, Q, counts=rows.counts, scatter=rows.scatter, compute=compute, tick=run.tick)
-        yield "computation-aware ELBO", objective, 10
+        yield "computation-aware ELBO", with_actions(), 10
 
 
 def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     """A small batch while the metric is still far off, then all rows, with the neighbours found anew between rounds."""
 
     def at(batch: int | None, m: int) -> Objective:
-        return NeighbourLikelihood.at(run.kernel, rows, m, batch, seed, compute.threads, run.tick)
+        found = NeighbourLikelihood.at(run.kernel, rows, m, batch, seed, compute.threads, run.tick)
+        return _summed(found.rows, run, lambda of: replace(found, rows=of))  # the neighbours are those of all targets
 
     batch = None
     if rows.n > SMALL_BATCH:

@@ -221,6 +221,13 @@ class Factor:
     def empty() -> "Factor":
         return Factor(_Square(CHUNK), 0)
 
+    @staticmethod
+    def of(L: np.ndarray) -> "Factor":
+        """A whole factor, with no room to spare."""
+        memory = _Square(len(L))
+        memory.array[:], memory.filled = L, len(L)
+        return Factor(memory, len(L))
+
     def L(self, size: int | None = None) -> np.ndarray:
         r = self.size if size is None else size
         return self.memory.array[:r, :r]

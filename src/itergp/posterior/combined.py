@@ -122,6 +122,10 @@ class Posterior:
 
     def weights(self, X: np.ndarray) -> np.ndarray:
         """w = L^{-1} Q^T k_x for each row of X, (i, m): everything a prediction needs."""
+        return self.state.factor.solve(self.inner_products(X), self.rank)
+
+    def inner_products(self, X: np.ndarray) -> np.ndarray:
+        """Q^T k_x for each row of X, (i, m): what does not depend on the noise."""
         state = self.state
         if not state.rank:
             return np.zeros((0, len(X)))
@@ -129,10 +133,8 @@ class Posterior:
         support = state.basis.support()
         if support is not None:
             Q = state.basis.actions(state.rank)[support].toarray()  # type: ignore[union-attr]
-            products = self.problem.gram.multiply_points(X, support, Q)
-        else:
-            products = self.problem.gram.cross(X, state.basis.dense(0, state.rank))
-        return state.factor.solve(products.T, state.rank)
+            return self.problem.gram.multiply_points(X, support, Q).T
+        return self.problem.gram.cross(X, state.basis.dense(0, state.rank)).T
 
     def noise_at(self, X: np.ndarray, noise: ArrayLike | None) -> np.ndarray | float:
         if noise is None:

@@ -75,10 +75,10 @@ class LocalPosterior:
         X = self.posterior._inputs(X)
         return self.marginals_by(X, self.posterior.weights(X))
 
-    def marginals_by(self, X: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`marginals`, for who has the weights at X already."""
+    def marginals_by(self, X: np.ndarray, W: np.ndarray, J: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """`marginals`, for who has the weights at X already, and perhaps the nearest rows."""
         posterior, problem, state = self.posterior, self.posterior.problem, self.posterior.state
-        J = nearest_rows(posterior, X, min(self.neighbours, problem.n))
+        J = nearest_rows(posterior, X, min(self.neighbours, problem.n)) if J is None else J
         rows, position = np.unique(J, return_inverse=True)
         J = position.reshape(J.shape)
         require_bytes(8.0 * rows.size * state.rank * 2, f"{state.rank} weights at {rows.size} neighbours", "Predict in batches.")

@@ -42,6 +42,18 @@ class ConstantMean(Mean):
 
 
 @dataclass(frozen=True, eq=False)
+class MeanOfTarget(Mean):
+    """One target's part of a mean function of several targets"""
+
+    mean: Mean
+    target: int
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        values = np.asarray(self.mean(X), dtype=np.float64)
+        return values if values.ndim == 1 else values[:, self.target]
+
+
+@dataclass(frozen=True, eq=False)
 class LinearMean(Mean):
     """x^T weights + intercept: weights (d,), or (d, t) for several targets"""
 

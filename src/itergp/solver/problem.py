@@ -13,6 +13,7 @@ from itergp.linalg.compute import Compute
 from itergp.linalg.gram import Gram
 from itergp.prior.gp import Prior
 from itergp.prior.kernels import Kernel
+from itergp.prior.means import MeanOfTarget
 from itergp.validate import inputs, noise_variance, targets
 
 FLOAT32_SHARE = 0.1  # float32 tiles are taken where their rounding stays below this share of the noise
@@ -147,6 +148,18 @@ class Problem:
         new = object.__new__(Problem)
         new._set(**{name: getattr(self, name) for name in ("prior", "X", "compute")})
         new._set(gram=_fine_enough(self.gram, N, self.compute), y=y, noise=noise, N=N, b=centred(self.prior, self.X, y))
+        return new
+
+    def of_target(self, target: int, noise: ArrayLike) -> "Problem":
+        """One of several targets alone, with a noise of its own; K and what was stored of it stay."""
+        prior, b = Prior(self.prior.kernel, MeanOfTarget(self.prior.mean_function, target)), self.b[:, [target]]
+        noise = copy(noise_variance("noise", noise, self.n))
+        new = object.__new__(Problem)
+        new._set(**{name: getattr(self, name) for name in ("X", "compute", "gram")}, prior=prior, b=b, noise=noise)
+        new._set(
+            y=self.y[:, target].copy() if isinstance(self.y, np.ndarray) else prior.mean(self.X) + b[:, 0],  # files may lack y
+            N=np.broadcast_to(np.asarray(noise, dtype=np.float64), (self.n,)),
+        )
         return new
 
     def with_targets(self, b: np.ndarray) -> "Problem":

@@ -1,9 +1,10 @@
 """Other noise and other targets on the same rows, with the actions that were taken: no pass over K.
 
 This is what merged duplicates need: a row that arrives again changes the mean and the noise of the row that stands for it.
+And what several targets need that share K and the actions, but not the noise.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,15 +19,25 @@ SLAB = 512  # rows or columns handled at once
 
 
 def reweighted(state: State, noise: ArrayLike, y: ArrayLike) -> State:
-    """The state that the same actions would have led to with this noise and these targets.
+    """The state that the same actions would have led to with this noise and these targets."""
+    return _under(state, state.problem.reweighted(noise, y), _gram(state.basis, state.basis.KQ.between, state.tau))
+
+
+def target_states(state: State, noises: Sequence[ArrayLike]) -> tuple[State, ...]:
+    """The states that the same actions would have led to for each of several targets alone, with noises of their own."""
+    QKQ = _gram(state.basis, state.basis.KQ.between, state.tau)
+    return tuple(_under(state, state.problem.of_target(j, noise), QKQ) for j, noise in enumerate(noises))
+
+
+def _under(state: State, problem: Problem, QKQ: np.ndarray) -> State:
+    """The same actions for another problem with the same K.
 
     Everything follows from Q and K Q (errata page, "One product per step"): G = Q^T K Q + Q^T N Q + diag(tau) anew, then
     z = L^{-1} Q^T b, v = Q c, r = b - K Q c - N v, and the variances k_jj - |F_j|^2 with F = K Q L^{-T}.
     """
-    problem = state.problem.reweighted(noise, y)
     basis, N, rank = state.basis, problem.N[:, None], state.rank
     A = _gram(basis, lambda start, stop: N * basis.dense(start, stop), np.zeros(basis.size))
-    factor, tau = _factor(_gram(basis, basis.KQ.between, state.tau) + A, state.tau)
+    factor, tau = _factor(QKQ + A, state.tau)
     z = factor.solve(basis.inner(problem.b))
     c = factor.solve_transposed(z[:rank], rank)
     v = basis.combine(c)
@@ -64,7 +75,7 @@ def _factor(G: np.ndarray, tau: np.ndarray) -> tuple[Factor, np.ndarray]:
         return Factor.empty(), tau
     while True:
         try:
-            return _whole(np.linalg.cholesky(G + np.diag(tau))), tau
+            return Factor.of(np.linalg.cholesky(G + np.diag(tau))), tau
         except np.linalg.LinAlgError:
             tau = 10.0 * np.maximum(tau, UNIT["float64"] * np.abs(np.diag(G)).max())
 
@@ -73,11 +84,7 @@ def _factor_of_noise(problem: Problem, A: np.ndarray) -> Factor | None:
     """The factor of A = Q^T N Q, where the noise differs between rows."""
     if np.ndim(problem.noise) == 0 or not problem.N.min() > 0:
         return None
-    return _whole(np.linalg.cholesky(A)) if len(A) else Factor.empty()
-
-
-def _whole(L: np.ndarray) -> Factor:
-    return Factor.empty().append(np.zeros((0, len(L))), L)
+    return Factor.of(np.linalg.cholesky(A)) if len(A) else Factor.empty()
 
 
 def _training_variance(problem: Problem, basis: Basis, factor: Factor, rank: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 
 from itergp.errors import InputError, StorageError
 from itergp.posterior.combined import Posterior
+from itergp.posterior.targets import TargetPosterior
 from itergp.storage.files import Tensors, read, reading, write
 from itergp.storage.specs import decode, encode, json_value, putting, table
 from itergp.storage.states import (
@@ -22,7 +23,12 @@ from itergp.storage.states import (
 KIND = "model"
 
 
-def save(path: str | PathLike[str], posterior: Posterior, about: dict[str, Any] | None = None, refinable: bool = True) -> None:
+def save(
+    path: str | PathLike[str],
+    posterior: Posterior | TargetPosterior,
+    about: dict[str, Any] | None = None,
+    refinable: bool = True,
+) -> None:
     """Write a posterior into one file; `about` is the caller's own, anything that JSON can hold.
 
     What is loaded predicts to the same bits (with the same engine, threads and linear algebra), and `refine` goes on to
@@ -33,9 +39,13 @@ def save(path: str | PathLike[str], posterior: Posterior, about: dict[str, Any] 
     "certificate", and `local` and `certify` (these unless it is exact, where they say nothing new). All else needs the
     targets or more products with K, and raises InputError: `refine`, `extend`, `sample_function`, `computational_share`,
     `decompose` by "estimate". Files get smaller; nothing is hidden, for the targets follow from the representer weights.
+
+    Where each target has a noise of its own, the file has the run that they share and these noises. What each target makes
+    of it is computed again, from K Q: so that stays.
     """
     path, tensors = Path(path), Tensors()
-    state = posterior.state if refinable else for_prediction(posterior.state)
+    own = posterior.noise if isinstance(posterior, TargetPosterior) else None
+    state = posterior.state if refinable else for_prediction(posterior.state, keep_products=own is not None)
     value = {
         "about": json_value("about", {} if about is None else about),
         "refinable": refinable,
@@ -43,6 +53,9 @@ def save(path: str | PathLike[str], posterior: Posterior, about: dict[str, Any] 
         "policy": _policy_value(posterior, tensors) if refinable else None,
         "state": head_value(state, tensors),
     }
+    if own is not None:
+        value["target_noise"] = True
+        tensors |= {"target_noise": own, "b": posterior.problem.b}
     tensors |= columns(state, 0, state.basis.size)
     try:
         write(path, KIND, value, tensors)
@@ -50,7 +63,7 @@ def save(path: str | PathLike[str], posterior: Posterior, about: dict[str, Any] 
         raise StorageError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}.") from error
 
 
-def load(path: str | PathLike[str], classes: Iterable[type] = ()) -> tuple[Posterior, dict[str, Any]]:
+def load(path: str | PathLike[str], classes: Iterable[type] = ()) -> tuple[Any, dict[str, Any]]:
     """The posterior in a file, and what was written about it. `classes` are your own kernels, means and policies, if any."""
     path, known = Path(path), table(classes)
     value, tensors, _ = read(path, KIND)
@@ -60,10 +73,11 @@ def load(path: str | PathLike[str], classes: Iterable[type] = ()) -> tuple[Poste
         state = restored_state(
             problem, value["state"], tensors, [tensors] if value["state"]["blocks"][1:] else [], acting, memory
         )
-        return Posterior(problem, state, policy), value["about"]
+        posterior = Posterior(problem, state, policy)
+        return TargetPosterior(posterior, tensors["target_noise"]) if value.get("target_noise") else posterior, value["about"]
 
 
-def _policy_value(posterior: Posterior, tensors: Tensors) -> Any:
+def _policy_value(posterior: Posterior | TargetPosterior, tensors: Tensors) -> Any:
     """The policy, and what it prepared where it is the one that acts; or the reason why it is not stored."""
     policy, state = posterior.policy, posterior.state
     if policy is None:

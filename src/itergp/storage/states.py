@@ -112,10 +112,10 @@ def restored_problem(value: Any, tensors: Tensors, known: dict[str, type]) -> Pr
     compute = _compute(value["compute"])
     gram = Gram(prior.kernel, X, compute)
     gram.origin, gram.passes, gram.entries = shaped(tensors, "origin", d), int(value["passes"]), int(value["entries"])
-    if "y" in tensors:
-        y, b = shaped(tensors, "y", *shape), shaped(tensors, "b", n, columns)
-    else:
-        y, b = (not_refinable("the targets", shape=s, ndim=len(s)) for s in (shape, (n, columns)))
+    y, b = (
+        shaped(tensors, name, *s) if name in tensors else not_refinable("the targets", shape=s, ndim=len(s))
+        for name, s in (("y", shape), ("b", (n, columns)))
+    )
     problem = object.__new__(Problem)
     compute = replace(compute, dtype=value["compute"].get("asked", compute.dtype))  # "auto" looks at the noise of later data too
     problem._set(prior=prior, X=X, y=y, noise=noise, compute=compute, gram=gram, b=b, N=N)
@@ -204,13 +204,13 @@ def _actions(part: Columns | sp.csc_array, a: int, b: int, name: str) -> Tensors
     return {f"{name}/data": some.data, f"{name}/indices": some.indices, f"{name}/indptr": some.indptr}
 
 
-def for_prediction(state: State) -> State:
+def for_prediction(state: State, keep_products: bool = False) -> State:
     """The state without what only more computation needs, and without K Q where neither local actions nor certificates read it.
 
     Columns that wait stay: they are few, and products with all columns round otherwise than products with some.
     """
     basis = state.basis
-    if state.rank == state.problem.n:
+    if state.rank == state.problem.n and not keep_products:
         basis = _without_products(basis)
     return replace(
         state,

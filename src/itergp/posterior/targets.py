@@ -1,0 +1,259 @@
+"""Several targets, each with a noise of its own: K and the actions are shared, the belief is each target's.
+
+The actions are chosen in one run with the smallest of the noises. Krylov spaces do not depend on the noise; the precision of the
+products and the criteria that end a run do, and must do for the target that asks most of them. What each target's own
+noise makes of these actions follows from Q and K Q, without a pass over K (`solver/reweight.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from itergp.errors import InputError
+from itergp.linalg.low_rank import DiagonalPlusLowRank
+from itergp.posterior.combined import Path, Posterior
+from itergp.posterior.local import LocalPosterior, nearest_rows
+from itergp.posterior.sampling import SampleFunction
+from itergp.posterior.uncertainty import Certificate, Decomposition, Share
+from itergp.solver.loop import Callback
+from itergp.solver.problem import Problem
+from itergp.solver.reweight import target_states
+from itergp.solver.state import State, Status, Step
+from itergp.solver.stopping import StoppingCriterion
+from itergp.validate import count
+
+
+def common_noise(noise: np.ndarray) -> Any:
+    """The noise of the run that chooses the actions, from that of each target: (t,), or (t, n) where it differs between rows."""
+    return float(noise.min()) if noise.ndim == 1 else noise.min(axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class TargetPosterior:
+    """A Gaussian process for each target: `mean` and `var` are (m, t), `cov` is (m, m, t). Immutable.
+
+    `shared` is the run that chose the actions, for all targets with their smallest noise; `each` are the posteriors of the
+    targets with their own. `problem`, `state`, `trace` and the like are those of `shared`.
+    """
+
+    shared: Posterior
+    noise: np.ndarray  # (t,), or (t, n) where it differs between rows
+
+    def __post_init__(self) -> None:
+        t, n = self.shared.problem.targets, self.shared.problem.n
+        noise = np.array(self.noise, dtype=np.float64)
+        if self.shared.problem.y.ndim != 2 or noise.shape not in ((t,), (t, n)):
+            raise InputError(
+                f"noise has shape {noise.shape}; expected one value for each of {t} targets, or one row of {n} values."
+            )
+        object.__setattr__(self, "noise", noise)
+
+    @cached_property
+    def each(self) -> tuple[Posterior, ...]:
+        """One posterior for each target; computed when they are first asked for."""
+        states = target_states(self.shared.state, list(self.noise))
+        return tuple(Posterior(state.problem, state, self.policy) for state in states)
+
+    # Predictions.
+
+    def mean(self, X: ArrayLike) -> np.ndarray:
+        X = self.shared._inputs(X)
+        v = np.concatenate([one.state.representer_weights for one in self.each], axis=1)
+        return self.problem.with_prior_mean(X, self.problem.gram.cross(X, v, self.state.basis.support()))
+
+    def var(self, X: ArrayLike) -> np.ndarray:
+        X = self.shared._inputs(X)
+        k0 = self.problem.prior.var(X)
+        return _beside([one._subtract(k0, W) for one, W in zip(self.each, self.weights(X), strict=True)])
+
+    def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
+        """The variance of a new observation: latent plus noise, each target's own unless given, a number or one per target."""
+        return self.var(X) + self.noise_at(noise)
+
+    def noise_at(self, noise: ArrayLike | None) -> np.ndarray:
+        if noise is None and self.noise.ndim == 2:
+            raise InputError("noise is missing: the training noise differs between rows, so give that of new observations.")
+        return self.noise if noise is None else _of_targets(noise, self.problem.targets)
+
+    def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
+        return _beside([one.cov(X0, X1) for one in self.each])
+
+    def path(self, X: ArrayLike, ranks: Sequence[int] | None = None) -> Path:
+        found = [one.path(X, ranks) for one in self.each]
+        return Path(found[0].ranks, _beside([one.mean for one in found]), _beside([one.var for one in found]))
+
+    def weights(self, X: np.ndarray) -> Iterator[np.ndarray]:
+        """w = L^{-1} Q^T k_x, target by target: its own L, the same products."""
+        products = self.shared.inner_products(X)
+        return (one.state.factor.solve(products, one.rank) for one in self.each)
+
+    def decompose(self, X: ArrayLike, *how: Any, **more: Any) -> Decomposition:
+        return _each_field([one.decompose(X, *how, **more) for one in self.each])
+
+    def certify(self, X: ArrayLike) -> Certificate:
+        return _each_field([one.certify(X) for one in self.each])
+
+    def computational_share(self, X: ArrayLike, probes: int = 8, passes: int = 10) -> tuple[Share, ...]:
+        """One for each target."""
+        return tuple(one.computational_share(X, probes, passes) for one in self.each)
+
+    def worst_case_error(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
+        return np.sqrt(self.predictive_var(X, noise))
+
+    def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
+        """Joint draws of the latent functions at X: (size, m, t)."""
+        return _beside([one.sample(X, size, own) for one, own in zip(self.each, self._seeds(seed), strict=True)])
+
+    def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> "TargetSamples":
+        return TargetSamples(
+            [one.sample_function(size, own, features) for one, own in zip(self.each, self._seeds(seed), strict=True)]
+        )
+
+    def _seeds(self, seed: int) -> list[int]:
+        """Targets are independent given the hyper-parameters."""
+        return np.random.default_rng(seed).integers(2**63 - 1, size=self.problem.targets).tolist()
+
+    def local(self, neighbours: int = 60) -> "LocalTargets":
+        """With actions of its own for each test point: the unit vectors of its nearest rows."""
+        return LocalTargets(self, count("neighbours", neighbours))
+
+    # More computation, more data.
+
+    def refine(
+        self, policy: Any = None, stop: StoppingCriterion | None = None, callback: Callback | None = None
+    ) -> "TargetPosterior":
+        return TargetPosterior(self.shared.refine(policy, stop, callback), self.noise)
+
+    def extend(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        noise: ArrayLike | None = None,
+        policy: Any = None,
+        stop: StoppingCriterion | None = None,
+    ) -> "TargetPosterior":
+        """With more data; `noise` is one value for each target, as before unless given."""
+        more = self.noise_at(noise)
+        shared = self.shared.extend(X, y, common_noise(more), policy, stop)
+        if np.array_equal(more, self.noise):
+            return TargetPosterior(shared, self.noise)
+        old, new = self.problem.n, shared.problem.n - self.problem.n
+        before = self.noise if self.noise.ndim == 2 else np.repeat(self.noise[:, None], old, axis=1)
+        return TargetPosterior(shared, np.concatenate([before, np.repeat(more[:, None], new, axis=1)], axis=1))
+
+    # What was done, for all targets.
+
+    @property
+    def problem(self) -> Problem:
+        return self.shared.problem
+
+    @property
+    def state(self) -> State:
+        return self.shared.state
+
+    @property
+    def policy(self) -> Any:
+        return self.shared.policy
+
+    @property
+    def rank(self) -> int:
+        return self.shared.rank
+
+    @property
+    def status(self) -> Status:
+        return self.shared.status
+
+    @property
+    def actions(self) -> Any:
+        return self.shared.actions
+
+    @property
+    def trace(self) -> tuple[Step, ...]:
+        return self.shared.trace
+
+    @property
+    def elbo(self) -> float:
+        """The computation-aware evidence lower bound, summed over targets."""
+        return sum(one.state.elbo for one in self.each)
+
+    def preconditioner(self) -> DiagonalPlusLowRank:
+        return self.shared.preconditioner()
+
+
+@dataclass(frozen=True, eq=False)
+class LocalTargets:
+    """Local actions for each target: marginals (m, t). The nearest rows are the same for all."""
+
+    posterior: TargetPosterior
+    neighbours: int
+
+    @property
+    def each(self) -> list[LocalPosterior]:
+        return [one.local(self.neighbours) for one in self.posterior.each]
+
+    def mean(self, X: ArrayLike) -> np.ndarray:
+        return self.marginals(X)[0]
+
+    def var(self, X: ArrayLike) -> np.ndarray:
+        return self.marginals(X)[1]
+
+    def marginals(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        shared = self.posterior.shared
+        X = shared._inputs(X)
+        J = nearest_rows(shared, X, min(self.neighbours, shared.problem.n))
+        found = [one.marginals_by(X, W, J) for one, W in zip(self.each, self.posterior.weights(X), strict=True)]
+        return _beside([mean for mean, _ in found]), _beside([variance for _, variance in found])
+
+    def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
+        return self.var(X) + self.posterior.noise_at(noise)
+
+    def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
+        return self.each[0].cov(X0, X1)  # says that there is none
+
+    def decompose(self, X: ArrayLike, *how: Any, **more: Any) -> Decomposition:
+        return _each_field([one.decompose(X, *how, **more) for one in self.each])
+
+    def certify(self, X: ArrayLike) -> Certificate:
+        return _each_field([one.certify(X) for one in self.each])
+
+
+@dataclass(frozen=True, eq=False)
+class TargetSamples:
+    """Draws of the targets as functions: call it at any X for (size, m, t)."""
+
+    each: list[SampleFunction]
+
+    @property
+    def exact(self) -> bool:
+        return all(one.exact for one in self.each)
+
+    @property
+    def rests_on(self) -> str:
+        return self.each[0].rests_on
+
+    def __call__(self, X: ArrayLike) -> np.ndarray:
+        return _beside([one(X) for one in self.each])
+
+
+def _beside(found: list[np.ndarray]) -> np.ndarray:
+    """Arrays of each target as one: targets come last."""
+    return np.stack(found, axis=-1)
+
+
+def _each_field(found: list[Any]) -> Any:
+    """Records of arrays, one for each target, as one record; what is no array is told of all of them."""
+    columns = {part.name: [getattr(one, part.name) for one in found] for part in fields(found[0])}
+    return type(found[0])(
+        **{name: _beside(values) if isinstance(values[0], np.ndarray) else min(values) for name, values in columns.items()}
+    )
+
+
+def _of_targets(noise: ArrayLike, targets: int) -> np.ndarray:
+    values = np.asarray(noise, dtype=np.float64)
+    if values.shape not in ((), (targets,)) or not ((values >= 0) & (values < np.inf)).all():
+        raise InputError(f"noise is {noise!r}; expected a variance, or one for each of {targets} targets: finite and >= 0.")
+    return np.broadcast_to(values, (targets,))
