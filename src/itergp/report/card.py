@@ -3,6 +3,8 @@
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from itergp.report.fitted import formula
 from itergp.report.page_text import harmless
 
@@ -21,7 +23,7 @@ def card(model: Any) -> str:
 
 def facts(model: Any) -> list[tuple[str, str]]:
     posterior, done = model.posterior_, model.posterior_.state.progress
-    n, rows, noise = posterior.problem.n, int(model.row_counts_.sum()), model.noise_
+    n, rows, noise = posterior.problem.n, int(model.row_counts_.sum()), np.atleast_1d(model.noise_).tolist()
     merged = "" if n == rows else f", {n:,} with different inputs"
     passes = f"{done.passes:,} {'pass' if done.passes == 1 else 'passes'} over the kernel matrix"
     neighbours = getattr(model._process(), "neighbours", 0)
@@ -31,7 +33,7 @@ def facts(model: Any) -> list[tuple[str, str]]:
     units = "variances of the scaled target" if model.normalize else "the target's units squared"
     found = [
         ("data", f"{rows:,} rows{merged}; {model.n_features_in_:,} features{told}"),
-        ("kernel", f"{formula(model.kernel_)}, noise {noise:.3g} ({units})"),
+        ("kernel", f"{formula(model.kernel_)}, noise {', '.join(f'{v:.3g}' for v in noise)} ({units})"),
         ("computed", f"{posterior.rank:,} of {n:,} actions in {passes}{local}"),
         ("ended", f"{model.status_.value}. {model.status_.advice}"),
     ]

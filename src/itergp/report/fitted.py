@@ -75,12 +75,11 @@ def _given(model: Any) -> Translated:
     return translate_kernel(model.kernel, model.n_features_in_)
 
 
-def hyperparameters(model: Any, posterior: Posterior, names: list[str]) -> list[dict[str, Any]]:
+def hyperparameters(model: Any, b: np.ndarray, names: list[str], targets: list[str]) -> list[dict[str, Any]]:
     """Each with the range in which it was sought; in units of the scaled data."""
     learned = is_learned(model)
     learned_noise = learned and isinstance(model.noise, str) and not _given(model).keeps_noise()
-    problem = posterior.problem
-    data = Rows.of(problem.X, problem.b, model.row_counts_, model.scatter_)
+    data = Rows.of(model.posterior_.problem.X, b, model.row_counts_, model.scatter_)
     space = Space.of(model.kernel_, model.noise_, data, learned_noise)
     low, high = np.exp(space.lower), np.exp(space.upper)
     hit = set(space.at_bounds(space.vector(model.kernel_, model.noise_))) if learned else set()
@@ -94,8 +93,10 @@ def hyperparameters(model: Any, posterior: Posterior, names: list[str]) -> list[
             feature = names[i] if values.size == len(names) and values.size > 1 else None
             rows.append(_row(name, float(one), bounds, name in hit, _words(path, feature)))
         start += values.size
-    noise = (low[-1], high[-1]) if learned_noise else None
-    rows.append(_row("noise", float(model.noise_), noise, "noise" in hit, "the variance of the noise"))
+    for j, (name, value) in enumerate(zip(space.noise_names, np.atleast_1d(model.noise_), strict=True)):
+        noise = (low[start + j], high[start + j]) if learned_noise else None
+        of = f" of {targets[j]}" if np.ndim(model.noise_) else ""
+        rows.append(_row(name, float(value), noise, name in hit, f"the variance of the noise{of}"))
     return rows
 
 

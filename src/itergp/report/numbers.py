@@ -10,9 +10,10 @@ from itergp.errors import InputError
 from itergp.incoming import new_inputs
 from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import with_targets
+from itergp.posterior.targets import TargetPosterior
 from itergp.report import fitted, quality, share, slices
 from itergp.report.page_text import FORMAT
-from itergp.report.points import LEADING, Points, from_folds, from_test_data
+from itergp.report.points import LEADING, EachTarget, Points, from_folds, from_test_data
 from itergp.report.rounding import rounded
 from itergp.report.words import title, verdict, warnings
 from itergp.solver.state import Status
@@ -35,17 +36,20 @@ def numbers(
 
     The names are for models that were fitted from plain arrays; `dropped` are columns that the fit left out.
     """
-    posterior = with_targets(model.posterior_)
+    each, b = _posteriors(model)
+    posterior = each[0]
     exact = posterior.rank == posterior.problem.n  # where local actions change nothing
     neighbours = 0 if exact else getattr(model._process(), "neighbours", 0)
     names, targets = _names(model, feature_names), _target_names(model, target_names)
-    points = _points(model, posterior, X_test, y_test, neighbours)
-    ranks, L = positions(posterior), share.mathematical_factor(posterior)
+    points = _points(model, each, X_test, y_test, neighbours)
+    ranks, factors = positions(posterior), [share.mathematical_factor(one) for one in each]
+    L: Any = factors[0] if len(each) == 1 else None if any(factor is None for factor in factors) else factors
+    y = np.column_stack([np.asarray(one.problem.y) for one in each])
     means, variances = points.path(ranks, neighbours)
     parts = share.parts(points, variances[-1], neighbours, L)
     order, relevances = _relevance(model, posterior, names)
     lines = slices.lines(posterior, order, len(targets))
-    along = slices.variances_along(posterior, lines, ranks, neighbours, L) if lines else None
+    along = [slices.variances_along(*pair, lines, ranks, neighbours) for pair in zip(each, factors, strict=True)] if lines else []
     values: dict[str, Any] = {
         "format": FORMAT,
         "title": title(targets, len(names)),
@@ -56,11 +60,11 @@ def numbers(
         "more": share.more(parts, neighbours, posterior.trace),
         "path": _path(posterior, ranks, neighbours, share.along(parts, variances)),
         "targets": [
-            _target(model, posterior, points, means[..., t], variances, parts, t, name, names, order)
-            | {"slices": [] if along is None else slices.as_values(lines, along, model, posterior, names, t)}
+            _target(model, y[:, t], points, means[..., t], variances, parts, t, name, names, order)
+            | {"slices": slices.as_values(lines, along, model, posterior, y[:, t], names, t) if along else []}
             for t, name in enumerate(targets[:TARGETS])
         ],
-        "hyperparameters": fitted.hyperparameters(model, posterior, names),
+        "hyperparameters": fitted.hyperparameters(model, b, names, targets),
         "relevance": relevances,
         "learning": fitted.learning(model),
         "convergence": fitted.convergence(posterior),
@@ -79,20 +83,32 @@ def positions(posterior: Posterior) -> np.ndarray:
     return np.unique(np.append(ranks, r))
 
 
-def _points(model: Any, posterior: Posterior, X_test: Any, y_test: Any, neighbours: int) -> Points:
+def _posteriors(model: Any) -> tuple[list[Posterior], np.ndarray]:
+    """One for all targets, or one for each that is shown; and the centred targets, all of them."""
+    if isinstance(model.posterior_, TargetPosterior):
+        return list(model.posterior_.each[:TARGETS]), model.posterior_.problem.b
+    whole = with_targets(model.posterior_)
+    return [whole], whole.problem.b
+
+
+def _points(model: Any, each: list[Posterior], X_test: Any, y_test: Any, neighbours: int) -> Points:
     if (X_test is None) != (y_test is None):
         given, missing = ("X_test", "y_test") if y_test is None else ("y_test", "X_test")
         raise InputError(f"{given} is given and {missing} is not; give both, or neither for held-out folds.")
     if X_test is None:
-        return from_folds(posterior, model.row_counts_, neighbours, fitted.is_learned(model))
+        found = [from_folds(one, model.row_counts_, neighbours, fitted.is_learned(model)) for one in each]
+        return found[0] if len(found) == 1 else EachTarget(tuple(found))
     X = new_inputs(model, X_test)
     y = finite("y_test", as_float64("y_test", y_test))
-    shape = posterior.problem.y.shape[1:]
+    shape = model.posterior_.problem.y.shape[1:]
     if y.shape != (len(X), *shape):
         raise InputError(
             f"y_test has shape {y.shape}; expected {(len(X), *shape)}: one row per row of X_test, targets as in fit."
         )
-    return from_test_data(posterior, model.scaling_.inputs(X), model.scaling_.targets(y), model.noise_)
+    X, y = model.scaling_.inputs(X), model.scaling_.targets(y)
+    if len(each) == 1:
+        return from_test_data(each[0], X, y, model.noise_)
+    return EachTarget(tuple(from_test_data(one, X, y[:, t], model.noise_[t]) for t, one in enumerate(each)))
 
 
 def _names(model: Any, given: Sequence[str] | None) -> list[str]:
@@ -146,19 +162,20 @@ def _path(posterior: Posterior, ranks: np.ndarray, neighbours: int, shares: list
 
 
 def _target(
-    model: Any, posterior: Posterior, points: Points, means: np.ndarray, variances: np.ndarray, parts: share.Parts, t: int,
+    model: Any, observed: np.ndarray, points: Points, means: np.ndarray, variances: np.ndarray, parts: share.Parts, t: int,
     name: str, names: list[str], order: np.ndarray,
 ) -> dict[str, Any]:  # fmt: skip
     """Everything that depends on one target, in its units."""
     scaling = model.scaling_
     centre, unit = float(np.atleast_1d(scaling.y_mean)[t]), float(np.atleast_1d(scaling.y_scale)[t])
-    y, mean, variance = centre + unit * points.y[:, t], centre + unit * means, unit**2 * (variances + points.noise)
+    own = points.of_target(t)
+    y, mean, variance = centre + unit * points.y[:, t], centre + unit * means, unit**2 * (variances + points.noise)[:, own]
     X = scaling.original(points.X)
     return {
         "name": name,
-        "unit_sd": unit * float(np.asarray(posterior.problem.y).reshape(posterior.problem.n, -1)[:, t].std()),
+        "unit_sd": unit * float(observed.std()),
         "metrics": quality.metrics_along(y, mean, variance),
-        "decomposition": _decomposition(parts, unit, model.noise_),
+        "decomposition": _decomposition(parts, own, unit, _noise(model, t)),
         "calibration": quality.calibration(y, mean, variance),
         "pit": quality.pit(y, mean, variance),
         "residuals": quality.residuals(y, mean[-1], variance[-1]),
@@ -166,9 +183,15 @@ def _target(
     }
 
 
-def _decomposition(parts: share.Parts, unit: float, noise: float) -> dict[str, Any]:
+def _noise(model: Any, target: int) -> float:
+    """In units of the scaled data."""
+    return float(np.broadcast_to(model.noise_, model.scaling_.y_mean.size)[target])
+
+
+def _decomposition(parts: share.Parts, own: slice, unit: float, noise: float) -> dict[str, Any]:
     """At most 200 points, by their combined variance; where there are more, at even steps of this order."""
-    order = np.argsort(parts.combined, kind="stable")
+    inside = np.flatnonzero((parts.chosen >= own.start) & (parts.chosen < own.stop))
+    order = inside[np.argsort(parts.combined[inside], kind="stable")]
     if order.size > share.SHOWN:
         order = order[np.linspace(0, order.size - 1, share.SHOWN).astype(int)]
     exact = parts.wide is None
@@ -179,5 +202,5 @@ def _decomposition(parts: share.Parts, unit: float, noise: float) -> dict[str, A
         "mathematical": unit**2 * parts.mathematical[order],
         "computational": unit**2 * parts.computational[order],
         "noise": unit**2 * noise,
-        "about": f"Variances of the latent function at {order.size} of {parts.of:,} points, smallest first. {about}",
+        "about": f"Variances of the latent function at {order.size} of {own.stop - own.start:,} points, smallest first. {about}",
     }

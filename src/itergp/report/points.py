@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from itergp.posterior.combined import Posterior
-from itergp.posterior.holdout import WithoutFold, exact_variance_without, exact_without
+from itergp.posterior.holdout import WithoutFold, exact_variance_without, exact_without, prefix
 from itergp.posterior.uncertainty import variance_by
 
 WORK = 1.5e10  # numbers n x rank x points: a second or two on two cores
@@ -25,6 +26,10 @@ class Points(ABC):
     rows: np.ndarray  # which rows of the test data, or of the training data
     note: str
     source: str
+
+    def of_target(self, target: int) -> slice:
+        """Where the variances of a target are among all: they are the same for all targets."""
+        return slice(0, self.rows.size)
 
     @property
     @abstractmethod
@@ -49,7 +54,7 @@ class Points(ABC):
         """With so many local actions for each point."""
 
     @abstractmethod
-    def exact(self, L: np.ndarray) -> np.ndarray:
+    def exact(self, L: Any) -> np.ndarray:
         """The exact GP's variances; L L^T = K_hat."""
 
     @abstractmethod
@@ -187,6 +192,72 @@ class HeldOut(Points):
         return replace(
             self, posterior=posterior, fold=fold, folds=tuple(WithoutFold.of(posterior, self.folds[k].F) for k in numbers)
         )
+
+
+@dataclass(frozen=True, eq=False)
+class EachTarget(Points):
+    """The points of several targets with noises of their own: variances and noises are those of each target in turn, (t m,)."""
+
+    each: tuple[Points, ...]
+
+    @property
+    def posterior(self) -> Posterior:  # type: ignore[override]
+        """That of the first: their ranks and rows are the same."""
+        return self.each[0].posterior
+
+    @property
+    def rows(self) -> np.ndarray:  # type: ignore[override]
+        return self.each[0].rows
+
+    @property
+    def note(self) -> str:  # type: ignore[override]
+        return self.each[0].note
+
+    @property
+    def source(self) -> str:  # type: ignore[override]
+        return self.each[0].source
+
+    @property
+    def X(self) -> np.ndarray:
+        return self.each[0].X
+
+    @property
+    def y(self) -> np.ndarray:
+        return np.concatenate([points.y for points in self.each], axis=1)
+
+    @property
+    def noise(self) -> np.ndarray:
+        return np.concatenate([points.noise for points in self.each])
+
+    def of_target(self, target: int) -> slice:
+        return slice(target * self.rows.size, (target + 1) * self.rows.size)
+
+    def path(self, ranks: np.ndarray, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+        return _in_turn([points.path(ranks, neighbours) for points in self.each])
+
+    def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+        return _in_turn([points.local(neighbours) for points in self.each])
+
+    def exact(self, L: Any) -> np.ndarray:
+        return np.concatenate([points.exact(own) for points, own in zip(self.each, L, strict=True)])
+
+    def few(self, number: int) -> np.ndarray:
+        """The same points of each target."""
+        chosen = self.each[0].few(max(1, number // len(self.each)))
+        return np.concatenate([chosen + target * self.rows.size for target in range(len(self.each))])
+
+    def some(self, chosen: np.ndarray) -> "EachTarget":
+        first = chosen[: chosen.size // len(self.each)]
+        return EachTarget(tuple(points.some(first) for points in self.each))
+
+    def seen_by(self, posterior: Posterior) -> "EachTarget":
+        """After as many actions as that posterior has."""
+        return EachTarget(tuple(points.seen_by(prefix(points.posterior, posterior.rank)) for points in self.each))
+
+
+def _in_turn(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Means beside each other, variances one after the other."""
+    return np.concatenate([mean for mean, _ in found], axis=-1), np.concatenate([variance for _, variance in found], axis=-1)
 
 
 def from_test_data(posterior: Posterior, X: np.ndarray, y: np.ndarray, noise: float) -> TestData:

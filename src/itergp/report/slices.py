@@ -60,7 +60,7 @@ def _rows_beside(posterior: Posterior, centre: np.ndarray, j: int) -> np.ndarray
 
 
 def variances_along(
-    posterior: Posterior, found: list[Line], ranks: np.ndarray, neighbours: int, L: np.ndarray | None
+    posterior: Posterior, L: np.ndarray | None, found: list[Line], ranks: np.ndarray, neighbours: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Means (K, m, t), variances (K, m) and mathematical variances (m,) of the latent function, all lines in a row."""
     X = np.concatenate([line.X for line in found])
@@ -105,14 +105,14 @@ def _told(value: float, spread: float) -> str:
 
 
 def as_values(
-    found: list[Line], along: tuple[np.ndarray, np.ndarray, np.ndarray | None], model: Any, posterior: Posterior,
-    names: list[str], target: int,
+    found: list[Line], along: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]], model: Any, posterior: Posterior,
+    y: np.ndarray, names: list[str], target: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The lines in the units of the data, for one target."""
-    means, variances, mathematical = along
-    scaling = model.scaling_
+    """The lines in the units of the data, for one target with these observations."""
+    means, variances, mathematical = along[target if len(along) > 1 else 0]  # of each target, or of all
+    means = means[..., 0 if len(along) > 1 else target]
+    scaling, noise = model.scaling_, np.broadcast_to(model.noise_, model.scaling_.y_mean.size)[target]
     centre, unit = float(np.atleast_1d(scaling.y_mean)[target]), float(np.atleast_1d(scaling.y_scale)[target])
-    y = np.asarray(posterior.problem.y).reshape(posterior.problem.n, -1)[:, target]
     values, start = [], 0
     for line in found:
         some, start = slice(start, start + len(line.X)), start + len(line.X)
@@ -121,10 +121,10 @@ def as_values(
             {
                 "feature": names[line.j],
                 "x": back[:, line.j],
-                "mean": centre + unit * means[:, some, target],
+                "mean": centre + unit * means[:, some],
                 "combined": unit**2 * variances[:, some],
                 "mathematical": None if mathematical is None else unit**2 * mathematical[some],
-                "noise": unit**2 * model.noise_,
+                "noise": unit**2 * noise,
                 "held_at": held_at(names, back[0], scaling.x_scale * np.std(posterior.problem.X, axis=0), line.j),
                 "near": {
                     "x": scaling.x_mean[line.j] + scaling.x_scale[line.j] * posterior.problem.X[line.rows, line.j],

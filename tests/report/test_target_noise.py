@@ -1,0 +1,95 @@
+"""A report about targets with noises of their own: each target's numbers are those of its own predictions."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from helpers import dense, given
+from itergp import IterGPRegressor, MaxActions, Prior, condition
+from itergp.report import numbers
+from itergp.report.card import card
+from itergp.report.points import from_folds
+
+N, TEST = 90, 30
+NOISES = [0.01, 0.6, 0.1]
+
+
+def fitted(**parameters):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (N + TEST, 2))
+    X[80:N] = X[:10]  # merged
+    f = np.stack([np.sin(2 * X[:, 0]), 100 * np.cos(X[:, 1]), X.sum(axis=1)], axis=1)
+    y = f + [0.05, 50.0, 0.5] * rng.standard_normal(f.shape)
+    parameters = {"noise": NOISES, "learn": False, "budget": "25 actions"} | parameters
+    return IterGPRegressor(**parameters).fit(X[:N], y[:N]), X[N:], y[N:]
+
+
+def close(got, expected):
+    np.testing.assert_allclose(got, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("neighbours", [0, 8])
+def test_at_test_data_the_numbers_are_those_of_predict_and_decompose(neighbours):
+    model, X, y = fitted(neighbours=neighbours)
+    values = json.loads(json.dumps(numbers(model, X, y), allow_nan=False))
+    mean, std = model.predict(X, return_std=True)
+    parts = model.decompose(X)
+    assert len(values["targets"]) == 3
+    for t, target in enumerate(values["targets"]):
+        close(target["metrics"]["nll"][-1], -norm.logpdf(y[:, t], mean[:, t], std[:, t]).mean())
+        close(target["decomposition"]["noise"], parts.noise[0, t])
+        order = np.argsort(parts.combined[:, t], kind="stable")
+        close(target["decomposition"]["mathematical"], parts.mathematical[order, t])
+        close(target["slices"][0]["noise"], parts.noise[0, t])
+        line = target["slices"][0]
+        assert np.shape(line["combined"]) == np.shape(line["mean"])
+    scaled = model.scaling_.y_scale**2
+    share = (parts.computational / scaled).sum() / (parts.combined / scaled).sum()
+    close(values["share"]["value"], share)
+    close(values["path"]["share"][-1], share)
+    assert values["path"]["share"][0] > values["path"]["share"][-1]
+    assert values["more"]["share"] < share
+    close(values["fitted"]["noise"], NOISES * scaled)
+    assert [row["name"] for row in values["hyperparameters"]][-3:] == ["noise[0]", "noise[1]", "noise[2]"]
+    assert values["hyperparameters"][-1]["words"].startswith("the variance of the noise of y3")
+
+
+@pytest.mark.parametrize("budget", ["25 actions", None])
+@pytest.mark.parametrize("refinable", [True, False])
+def test_held_out_rows_are_those_of_each_target_alone(budget, refinable, tmp_path):
+    """With its own noise, and a run of its own over the same actions."""
+    model, _, _ = fitted(budget=budget, neighbours=0)
+    model.save(tmp_path / "model.itergp", refinable=refinable)
+    values = numbers(IterGPRegressor.load(tmp_path / "model.itergp"))
+    problem, Q, scaling = model.posterior_.problem, dense(model.posterior_.actions), model.scaling_
+    for t in range(3):
+        noise = NOISES[t] / model.row_counts_
+        alone = condition(Prior(model.kernel_), problem.X, problem.y[:, t], noise, given(Q, 25), MaxActions(Q.shape[1]))
+        held = from_folds(alone, model.row_counts_, 0, False)
+        mean, variance = (found[-1] for found in held.path(np.array([alone.rank]), 0))
+        z = (held.y[:, 0] - mean[:, 0]) / np.sqrt(variance + held.noise)
+        spread = np.sqrt(variance + held.noise) * scaling.y_scale[t]
+        close(values["targets"][t]["metrics"]["nll"][-1], np.mean(np.log(np.sqrt(2 * np.pi) * spread) + z**2 / 2))
+        close(values["targets"][t]["metrics"]["coverage"][-1], np.mean(np.abs(z) <= norm.ppf(0.975)))
+
+
+def test_a_learned_noise_has_its_range_and_the_card_names_all():
+    model, X, y = fitted(noise="learn", learn=True)
+    rows = numbers(model, X, y)["hyperparameters"][-3:]
+    close([row["value"] for row in rows], model.noise_)
+    assert all(row["low"] < row["value"] < row["high"] for row in rows)
+    assert ", ".join(f"{v:.3g}" for v in model.noise_) in card(model)
+
+
+def test_many_targets_keep_the_report_small():
+    model, _, _ = fitted()
+    rng = np.random.default_rng(1)
+    y = rng.standard_normal((N, 10))
+    many = IterGPRegressor(noise=np.linspace(0.1, 1.0, 10), learn=False, budget="5 actions")
+    many.fit(model.scaling_.original(model.posterior_.problem.X), y[: model.posterior_.problem.n])
+    values = numbers(many)
+    assert len(values["targets"]) == 8
+    assert len(values["fitted"]["noise"]) == 10
+    assert any("first 8 of 10 targets" in text for text in values["warnings"])
