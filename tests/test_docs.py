@@ -71,6 +71,8 @@ def check_estimator(names):
     np.testing.assert_allclose(parts.mathematical + parts.computational + parts.noise, names["std"] ** 2)
     assert 0.8 < ((names["lower"] <= y) & (y <= names["upper"])).mean() <= 0.98
     assert names["model"].posterior_.problem.n == 600
+    np.testing.assert_allclose(names["noise_std"], [0.01, 1.0], rtol=0.2)
+    np.testing.assert_allclose(names["stds"].mean(axis=0), [0.01, 1.0], rtol=0.3)
 
 
 def check_quickstart(names):
