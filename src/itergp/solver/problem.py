@@ -151,15 +151,14 @@ class Problem:
         return new
 
     def of_target(self, target: int, noise: ArrayLike) -> "Problem":
-        """One of several targets alone, with a noise of its own; K and what was stored of it stay."""
+        """One of several targets alone, with a noise of its own; K stays, finer where this noise asks for it."""
         prior, b = Prior(self.prior.kernel, MeanOfTarget(self.prior.mean_function, target)), self.b[:, [target]]
+        y = self.y[:, target].copy() if isinstance(self.y, np.ndarray) else prior.mean(self.X) + b[:, 0]  # files may lack y
         noise = copy(noise_variance("noise", noise, self.n))
+        N = np.broadcast_to(np.asarray(noise, dtype=np.float64), (self.n,))
         new = object.__new__(Problem)
-        new._set(**{name: getattr(self, name) for name in ("X", "compute", "gram")}, prior=prior, b=b, noise=noise)
-        new._set(
-            y=self.y[:, target].copy() if isinstance(self.y, np.ndarray) else prior.mean(self.X) + b[:, 0],  # files may lack y
-            N=np.broadcast_to(np.asarray(noise, dtype=np.float64), (self.n,)),
-        )
+        new._set(X=self.X, compute=self.compute, gram=_fine_enough(self.gram, N, self.compute))
+        new._set(prior=prior, y=y, b=b, noise=noise, N=N)
         return new
 
     def with_targets(self, b: np.ndarray) -> "Problem":
