@@ -178,7 +178,7 @@ def run(seed):
                 with warnings.catch_warnings():
                     warnings.simplefilter("error", itergp.PrecisionWarning)
                     problem = (prior, X, y, noise)
-                    posterior = COURSES[course](problem, make(len(X)), actions, Compute(dtype=dtype), seed, rng)
+                    posterior = COURSES[course](problem, make(len(X)), actions, Compute(dtype=dtype, threads=1), seed, rng)
                     check(tally, where, posterior, new, k0, mean, var, z_norm)
             except Exception as error:
                 tally.note("error", 1.0, (*where, repr(error)[:200]))
