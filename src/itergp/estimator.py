@@ -224,7 +224,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         mean, variance = self._marginals(X, return_std)
         if variance is None:
             return self.scaling_.mean(mean)
-        return self.scaling_.mean(mean), np.sqrt(self._in_units(variance + self._noise_of_prediction(include_noise)))
+        return self.scaling_.mean(mean), self._in_size(np.sqrt(variance + self._noise_of_prediction(include_noise)))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True) -> Array:
         """Joint draws (m, n_samples) or (m, t, n_samples), from the global posterior: see `predict` on covariances."""
@@ -238,8 +238,11 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         """The central interval that holds a new observation (or the latent function) with this probability."""
         if isinstance(level, bool) or not isinstance(level, int | float | np.floating) or not 0 < level < 1:
             raise InputError(f"level is {level!r}; expected a probability between 0 and 1, such as 0.95.")
+        reach = ndtri(0.5 + level / 2)
+        if not np.isfinite(reach):
+            raise InputError(f"level is {level!r}, which float64 cannot tell from 1; expected at most 1 - 3e-16.")
         mean, std = self.predict(X, return_std=True, include_noise=include_noise)
-        return mean - ndtri(0.5 + level / 2) * std, mean + ndtri(0.5 + level / 2) * std
+        return mean - reach * std, mean + reach * std
 
     def decompose(self, X: Any) -> Parts:
         """The variance of `predict`, taken apart: mathematical + computational + noise = std^2."""
@@ -343,6 +346,10 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     def _in_units(self, variance: Array) -> Array:
         """Variances in units of y squared; where each target has its own noise, each has its own variances too."""
         return self.scaling_.variance(variance, np.ndim(self.noise_) > 0)
+
+    def _in_size(self, size: Array) -> Array:
+        """Standard deviations in units of y: not by their squares, which vanish below 1e-160."""
+        return self.scaling_.size(size, np.ndim(self.noise_) > 0)
 
     def _data(self) -> Merged:
         problem = self.posterior_.problem

@@ -42,6 +42,8 @@ def _clear_errors() -> Iterator[None]:
     """scikit-learn's complaints, as errors of this library."""
     try:
         yield
+    except OverflowError:
+        raise InputError("X or y holds an integer that is too large for float64; expected numbers below 1e308.") from None
     except TypeError as error:
         raise InputTypeError(f"{error}. X and y must hold numbers: encode or convert what is not.") from None
     except ValueError as error:
@@ -58,8 +60,9 @@ def _plain(name: str, value: Any) -> None:
     if isinstance(value, str | bytes | dict | set) or value is None:
         raise InputError(f"{name} is a {type(value).__name__}; expected an array or a data frame of numbers.")
     if hasattr(value, "columns"):  # column by column: some frames turn dates beside numbers into numbers
-        _distinct_names(name, list(value.columns))
-        for column in value.columns:
+        columns = list(value.column_names if hasattr(value, "column_names") else value.columns)  # Arrow's, or a frame's
+        _distinct_names(name, columns)
+        for column in columns:
             _plain(f"column {column!r} of {name}", value[column])
         return
     try:

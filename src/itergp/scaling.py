@@ -7,7 +7,7 @@ import numpy as np
 
 from itergp.errors import InputError
 from itergp.plots import Data, training_data
-from itergp.spread import CONSTANT, centre_and_spread
+from itergp.spread import CONSTANT, binary_unit, centre_and_spread
 from itergp.validate import Array
 
 LARGEST = 1e100  # in scaled units: squares and sums of squares stay in float64
@@ -95,8 +95,10 @@ class Unscaled:
 
 
 def _mean_and_scale(A: Array) -> tuple[Array, Array]:
+    unit = binary_unit(A)
+    A = A / unit
     mean, scale = A.mean(axis=0), A.std(axis=0)
-    return mean, np.where(scale > CONSTANT * np.abs(A).max(axis=0), scale, 1.0)
+    return unit * mean, np.where(scale > CONSTANT * np.abs(A).max(axis=0), unit * scale, 1.0)
 
 
 def _bounded(name: str, A: Array) -> Array:

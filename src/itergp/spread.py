@@ -15,12 +15,21 @@ def centre_and_spread(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     standard normal ones would hide what all others say. What is not normal is not far away for that: where most values
     are equal (one-hot, binary, mostly zero) the rare ones are what the column says, and a tail is part of it.
     """
+    unit = binary_unit(A)
+    A = A / unit
     centre, spread, largest = A.mean(axis=0), A.std(axis=0), np.abs(A).max(axis=0)
     for j in range(A.shape[1]):
         near = _near(A[:, j], float(spread[j]))
         if near is not None:
             centre[j], spread[j], largest[j] = near.mean(), near.std(), np.abs(near).max()
-    return centre, np.where(spread > CONSTANT * largest, spread, 1.0)
+    return unit * centre, np.where(spread > CONSTANT * largest, unit * spread, 1.0)
+
+
+def binary_unit(A: np.ndarray) -> np.ndarray:
+    """The power of two just above each column's largest value: in this unit squares neither vanish nor overflow, and no bit
+    of the result changes."""
+    largest = np.abs(A).max(axis=0)
+    return np.where(largest > 0, np.ldexp(1.0, np.maximum(np.frexp(largest)[1], -1021)), 1.0)
 
 
 def _near(x: np.ndarray, spread: float) -> np.ndarray | None:

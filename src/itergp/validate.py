@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from itergp.errors import InputError
 
 Array = np.ndarray
+LARGEST_COUNT = 2**53
 
 
 def as_float64(name: str, value: ArrayLike) -> Array:
@@ -72,9 +73,11 @@ def noise_variance(name: str, value: ArrayLike, rows: int) -> float | Array:
 
 
 def count(name: str, value: Any, least: int = 1) -> int:
-    """An integer of at least `least`."""
+    """An integer of at least `least`, and not beyond what float64 counts exactly."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise InputError(f"{name} is {value!r}; expected an integer of at least {least}.")
+    if value > LARGEST_COUNT:
+        raise InputError(f"{name} is {value!r}; expected an integer of at most {LARGEST_COUNT}.")
     return int(value)
 
 
@@ -89,11 +92,11 @@ def positive_parameter(name: str, value: Any) -> Any:
     """A positive number or vector; tracers of an autodiff library pass through untouched."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         raise InputError(f"{name} is {value!r}; expected a positive number, or one per feature.")
-    if not isinstance(value, int | float | list | tuple | np.ndarray | np.generic):
+    if hasattr(value, "__array_namespace__") and not isinstance(value, np.ndarray | np.generic):
         return value
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} is {value!r}; expected a positive number, or one per feature.") from None
     if array.ndim > 1 or array.size == 0:
         raise InputError(f"{name} has shape {array.shape}; expected a number or a vector with one value per feature.")

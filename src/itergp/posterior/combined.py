@@ -242,10 +242,10 @@ class Posterior:
         """Joint draws of the latent function at X: (size, m) or (size, m, t)."""
         from itergp.posterior.sampling import sample
 
-        return sample(self, self._inputs(X), count("size", size), seed)
+        return sample(self, self._inputs(X), count("size", size), count("seed", seed, least=0))
 
     def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> "SampleFunction":
         """Draws that are functions, defined everywhere: call the result at any X. `.rests_on` says on what."""
         from itergp.posterior.sampling import sample_function
 
-        return sample_function(self, count("size", size), seed, count("features", features))
+        return sample_function(self, count("size", size), count("seed", seed, least=0), count("features", features))

@@ -18,6 +18,7 @@ from itergp.prior.distances import distance, squared_distance
 from itergp.validate import positive_parameter, positive_scalar
 
 Array = Any  # NumPy arrays and JAX arrays alike
+MOST_RADIANS = 1e12  # an angle beyond has less than four digits behind the point
 RandomFeatures = Callable[[np.ndarray], np.ndarray]
 
 
@@ -220,6 +221,11 @@ class Periodic(Stationary):
     def features(self, X: Array) -> Array:
         xp = X.__array_namespace__()
         angle = 2.0 * np.pi * X / self.period
+        if isinstance(angle, np.ndarray) and angle.dtype == np.float64 and np.abs(angle).max(initial=0.0) > MOST_RADIANS:
+            raise KernelError(
+                f"Periodic.period is {self.period!r}, but inputs are as large as {np.abs(X).max():.2g}: so many periods from "
+                "the origin float64 does not know the phase. Give a longer period, or inputs counted from a point among them."
+            )
         return xp.concat([xp.cos(angle) / self.lengthscale, xp.sin(angle) / self.lengthscale], axis=1)
 
     def profile(self, s: Array) -> Array:

@@ -16,6 +16,7 @@ from itergp.prior.kernels import Kernel
 from itergp.prior.means import MeanOfTarget
 from itergp.validate import inputs, noise_variance, targets
 
+LARGEST = 1e150  # of k(x, x'): squares of sums over K stay in float64
 FLOAT32_SHARE = 0.1  # float32 tiles are taken where their rounding stays below this share of the noise
 FLOAT32_ROWS = 4096  # and where there is something to gain
 
@@ -23,12 +24,19 @@ FLOAT32_ROWS = 4096  # and where there is something to gain
 def check_kernel_values(kernel: Kernel, X: np.ndarray) -> None:
     """Refuse a kernel that is no kernel, on a few rows, before any long work."""
     name, rows = type(kernel).__name__, X[np.unique(np.linspace(0, X.shape[0] - 1, 64).astype(int))]
+    if kernel.stationary:  # as Gram does: far from the origin, inputs would round before they differ
+        rows = rows - X[:32].mean(axis=0)
     K = np.asarray(kernel(rows, rows), dtype=np.float64)
     if K.shape != (len(rows), len(rows)):
         raise KernelError(f"kernel {name} returned shape {K.shape} for {len(rows)} points; expected ({len(rows)}, {len(rows)}).")
     if not np.isfinite(K).all():
         raise KernelError(f"kernel {name} returned values that are not finite on the training inputs; expected finite numbers.")
     diagonal, size = np.asarray(kernel.diagonal(rows), dtype=np.float64), np.abs(K).max()
+    if size > LARGEST:
+        raise KernelError(
+            f"kernel {name} is as large as {size:.1g}, whose square float64 cannot hold; expected at most {LARGEST:.0e}. "
+            "Rescale y, and the kernel and the noise with it."
+        )
     if diagonal.shape != (len(rows),) or not np.allclose(diagonal, np.diag(K), rtol=1e-6, atol=1e-9 * size):
         raise KernelError(f"kernel {name}.diagonal(X) is not the diagonal of {name}(X, X); correct it or leave it out.")
     if np.abs(K - K.T).max() > 1e-8 * size:

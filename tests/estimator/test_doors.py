@@ -1,0 +1,125 @@
+"""What comes in at the door: answers for any scale that float64 can hold, and errors of this library for all else."""
+
+import numpy as np
+import pytest
+
+from itergp import RBF, Compute, InputError, IterGPRegressor, KernelError, MaxActions, Periodic, Prior, condition
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0, 1, (50, 2))
+Y = np.sin(5 * X.sum(axis=1))
+BEYOND = 10**400  # an integer that no float64 holds
+
+
+def predicted(X_, y):
+    model = IterGPRegressor(kernel="rbf", noise=0.01, learn=False, budget="20 actions").fit(X_, y)
+    return model.predict(X_[:5], return_std=True)
+
+
+@pytest.mark.parametrize("power", [-1020, -700, -530, 300])
+def test_the_unit_of_the_targets_is_only_a_unit(power):
+    """Powers of two change no digit, so that every prediction is the same but for the unit."""
+    unit = 2.0**power
+    mean, std = predicted(X, Y)
+    scaled_mean, scaled_std = predicted(X, Y * unit)
+    np.testing.assert_allclose(scaled_mean / unit, mean, rtol=1e-9)
+    np.testing.assert_allclose(scaled_std / unit, std, rtol=1e-9)
+
+
+@pytest.mark.parametrize("power", [-1020, -700, -550, 300])
+def test_the_unit_of_the_inputs_is_only_a_unit(power):
+    unit = 2.0**power
+    for found, expected in zip(predicted(X * unit, Y), predicted(X, Y), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_ordinary_data_keep_the_bits_of_their_mean_and_deviation():
+    from itergp.scaling import Scaling
+
+    scaling = Scaling.of(X, Y)
+    assert np.array_equal(scaling.x_mean, X.mean(axis=0))
+    assert np.array_equal(scaling.x_scale, X.std(axis=0))
+    assert scaling.y_scale == Y.std()
+
+
+@pytest.mark.parametrize("engine", ["numpy", "native"])
+@pytest.mark.parametrize("scale", [1e151, 1e161, 1e300])
+def test_a_kernel_whose_squares_overflow_is_refused(scale, engine):
+    with pytest.raises(KernelError, match="Rescale y"):
+        condition(Prior(scale * RBF(0.5)), X, Y, 0.01, compute=Compute(engine=engine))
+
+
+def test_the_largest_kernel_that_is_taken_gives_the_right_mean():
+    mean = condition(Prior(1e149 * RBF(0.5)), X, Y, 0.01).mean(X)
+    np.testing.assert_allclose(mean, Y, atol=1e-6)
+
+
+@pytest.mark.parametrize("period", [1e-20, 1e-300])
+def test_a_period_whose_phase_nobody_knows_is_refused(period):
+    with pytest.raises(KernelError, match="period"):
+        condition(Prior(Periodic(1.0, period=period)), X, Y, 0.01)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: IterGPRegressor().fit([[BEYOND, 1]] * 50, Y),
+        lambda: IterGPRegressor().fit(X, [BEYOND] * 50),
+        lambda: IterGPRegressor(noise=BEYOND).fit(X, Y),
+        lambda: condition(Prior(RBF()), X, [BEYOND] * 50, 0.1),
+        lambda: RBF(BEYOND),
+        lambda: RBF() * BEYOND,
+    ],
+)
+def test_integers_beyond_float64_are_refused(call):
+    with pytest.raises(InputError):
+        call()
+
+
+@pytest.mark.parametrize("value", [object(), {}, set(), lambda x: x, b"x", 1j, RBF()], ids=lambda v: type(v).__name__)
+def test_a_parameter_of_a_kernel_is_a_number(value):
+    with pytest.raises(InputError, match=r"RBF\.lengthscale"):
+        RBF(value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: MaxActions(10**23),
+        lambda: IterGPRegressor(budget="99999999999999999999999 actions").fit(X, Y),
+        lambda: IterGPRegressor(neighbours=10**23).fit(X, Y),
+        lambda: IterGPRegressor(random_state=10**30).fit(X, Y),
+    ],
+)
+def test_counts_that_nobody_can_count_are_refused(call):
+    with pytest.raises(InputError):
+        call()
+
+
+def test_an_interval_that_float64_cannot_tell_from_everything_is_refused():
+    model = IterGPRegressor(noise=0.01, learn=False).fit(X, Y)
+    with pytest.raises(InputError, match="level"):
+        model.interval(X, level=1 - 1e-16)
+    low, high = model.interval(X, level=1 - 1e-15)
+    assert np.isfinite(low).all()
+    assert np.isfinite(high).all()
+
+
+@pytest.mark.parametrize("seed", [-1, "a", 1.5])
+def test_a_seed_is_a_count(seed):
+    posterior = condition(Prior(RBF()), X, Y, 0.1)
+    with pytest.raises(InputError, match="seed"):
+        posterior.sample(X, 1, seed=seed)
+    with pytest.raises(InputError, match="seed"):
+        posterior.sample_function(1, seed=seed)
+
+
+def test_arrow_tables_are_tables():
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"a": X[:, 0], "b": X[:, 1]})
+    plain = IterGPRegressor(noise=0.01, learn=False).fit(X, Y)
+    model = IterGPRegressor(noise=0.01, learn=False).fit(table, pa.chunked_array([Y]))
+    assert list(model.feature_names_in_) == ["a", "b"]
+    np.testing.assert_array_equal(model.predict(table), plain.predict(X))
+    with pytest.raises(InputError, match="text"):
+        IterGPRegressor().fit(pa.table({"a": ["x"] * 50, "b": X[:, 1]}), Y)
