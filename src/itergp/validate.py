@@ -76,7 +76,7 @@ def count(name: str, value: Any, least: int = 1) -> int:
     """An integer of at least `least`, and not beyond what float64 counts exactly."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise InputError(f"{name} is {value!r}; expected an integer of at least {least}.")
-    if value > LARGEST_COUNT:
+    if int(value) > LARGEST_COUNT:
         raise InputError(f"{name} is {value!r}; expected an integer of at most {LARGEST_COUNT}.")
     return int(value)
 
