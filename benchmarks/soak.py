@@ -64,11 +64,11 @@ def fit(folder, policy, n, actions, seed=0, every=0.0):
     problem, policy = make_problem(n, seed), POLICIES[policy]()
     if folder is None:
         return Posterior(problem, solve(problem, policy, MaxActions(actions), seed=seed), policy), None
-    checkpoint = Checkpoint(folder, fingerprint(problem, policy, seed), every)
-    state = checkpoint.resume(problem, policy)
-    left = actions - (0 if state is None else state.rank)
-    state = solve(problem, policy, MaxActions(left), state, seed, checkpoint.write)
-    checkpoint.write_now(state)
+    with Checkpoint(folder, fingerprint(problem, policy, seed), every) as checkpoint:
+        state = checkpoint.resume(problem, policy)
+        left = actions - (0 if state is None else state.rank)
+        state = solve(problem, policy, MaxActions(left), state, seed, checkpoint.write)
+        checkpoint.write_now(state)
     return Posterior(problem, state, policy), checkpoint.resumed_at
 
 
@@ -282,8 +282,10 @@ class _Checkpoints:
             for actions in (4, 7, 9):
                 fit(path, policy, 14, actions, seed)
         self.posterior = fit(None, policy, 14, 9)[0]
-        self.files = {path.name: path.read_bytes() for path in self.whole.iterdir()}
-        self.others = {path.name: path.read_bytes() for path in self.other.iterdir()}
+        self.files, self.others = (
+            {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")}  # all but the lock
+            for folder in (self.whole, self.other)
+        )
 
     def damage(self, rng):
         """The name of what was done, and whether anything is other than before."""
@@ -324,7 +326,9 @@ class _Checkpoints:
 
     def resume(self):
         problem, policy = make_problem(14), POLICIES[self.policy]()
-        state = Checkpoint(self.folder, fingerprint(problem, policy, 0)).resume(problem, policy)
+        with Checkpoint(self.folder, fingerprint(problem, policy, 0)) as checkpoint, warnings.catch_warnings():
+            warnings.simplefilter("ignore", StorageWarning)  # where files are missing it starts anew
+            state = checkpoint.resume(problem, policy)
         return state and Posterior(problem, state, policy)
 
     def resumes_the_same(self):
@@ -435,7 +439,8 @@ def _must_go_on(tally, what, path, policy, n, actions, seed, whole):
     if not same(through, whole) or len(warned) > 1:
         tally[f"VIOLATION {what}: {len(warned)} warnings, rank {through.rank}"] += 1
     problem, actor = make_problem(n, seed), POLICIES[policy]()
-    state = Checkpoint(path, fingerprint(problem, actor, seed)).resume(problem, actor)
+    with Checkpoint(path, fingerprint(problem, actor, seed)) as checkpoint:
+        state = checkpoint.resume(problem, actor)
     if state is not None:
         tally[f"{what.partition(',')[0]}: a checkpoint stayed"] += 1
         rest = solve(problem, actor, MaxActions(actions - state.rank), state)

@@ -153,7 +153,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
             plan = self._plan(scaling.inputs(X), scaling.targets(y), clock)
             checkpoint, found = open_checkpoint(self.checkpoint, plan)
             clock.lap("prepare")
-            with Watch(self, interrupts, self.verbose, clock.deadline, self._callback_root()) as watch:
+            with Watch(self, interrupts, self.verbose, clock.deadline, self._callback_root(), checkpoint) as watch:
                 if found is None:
                     found = hyperparameters(plan, clock, watch)
                     note_learned(None if interrupts.asked else checkpoint, found)

@@ -106,6 +106,7 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
         values = {path: np.asarray(value) if isinstance(value, list) else value for path, value in learned["parameters"].items()}
         return checkpoint, Hyperparameters(with_parameters(plan.start.kernel, values), _numbers(learned["noise"]))
     except (KeyError, TypeError, ValueError) as error:
+        checkpoint.close()
         raise StorageError(f"checkpoint {path} does not say what was learned ({error}); delete it to start anew.") from None
 
 

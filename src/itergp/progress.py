@@ -71,11 +71,14 @@ class Watch:
     verbose: int = 0
     deadline: float | None = None  # on time.perf_counter(), for "time left"
     root: Any = None  # scikit-learn's context of the whole fit
+    checkpoint: Any = None  # open as long as the fit runs
     task: Any = None  # and of what is running now
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _status: Any = None
 
     def __enter__(self) -> "Watch":
+        if self.checkpoint is not None:
+            self._stack.enter_context(self.checkpoint)
         if self.verbose:
             from rich.console import Console
 

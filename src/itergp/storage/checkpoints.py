@@ -1,6 +1,8 @@
 """Checkpoints of a fit under way: immutable files of what was computed, and a manifest that names them, replaced at once.
 
-Whenever the process ends, the manifest that is there names files that are whole; the next one starts from them.
+Whenever the process ends, the manifest that is there names files that are whole; the next one starts from them. A lock that
+ends with its process keeps a second fit out. Files of others are left alone: what is deleted was named in the manifest, or
+carries the number that the manifest has drawn for this checkpoint.
 """
 
 import contextlib
@@ -10,7 +12,8 @@ import re
 import secrets
 import time
 import warnings
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,16 +24,21 @@ from itergp.errors import ItergpError, StorageError, StorageWarning
 from itergp.solver.problem import Problem
 from itergp.solver.state import State
 from itergp.storage.files import Malformed, Tensors, array_digest, read, read_text, reading, write, write_text
+from itergp.storage.locks import Busy, hold, still_held
+from itergp.storage.replacing import sweep
 from itergp.storage.specs import decode, describe, encode, json_value, putting, table
 from itergp.storage.states import columns, head_value, restored_state
 
 MANIFEST = "manifest.json"
 SECONDS = 3.0  # between two checkpoints
 SHARE = 5  # and at least so many times what the last one took
-_OWN_FILES = re.compile(r"(columns|state|memory)-[0-9a-f]{16}\.safetensors|\..*\.[0-9a-f]{8}\.tmp")
-
-
+LOCK = ".itergp-lock"
 _FIELDS = ("segments", "state", "memory", "problem")  # of a manifest, beside those of the caller
+_FILE = re.compile(r"(columns|state|memory)-[0-9a-f]{16}(-[0-9a-f]{8})?\.safetensors")
+
+
+class InUse(StorageError):  # noqa: N818 (a kind of it, for `_attempt`)
+    """Another fit works on this checkpoint."""
 
 
 def fingerprint(problem: Problem, policy: Any, seed: int = 0, **more: Any) -> dict[str, Any]:
@@ -59,10 +67,13 @@ def _identity(problem: Problem, policy: Any) -> dict[str, Any]:
 class Checkpoint:
     """A folder in which a fit keeps what it has computed. One folder serves one fit at a time.
 
-        checkpoint = Checkpoint("folder", fingerprint(problem, policy, seed))
-        state = checkpoint.resume(problem, policy)  # None where there is nothing to resume
-        state = solve(problem, policy, stop, state, seed, callback=checkpoint.write)
-        checkpoint.write_now(state)
+        with Checkpoint("folder", fingerprint(problem, policy, seed)) as checkpoint:
+            state = checkpoint.resume(problem, policy)  # None where there is nothing to resume
+            state = solve(problem, policy, stop, state, seed, callback=checkpoint.write)
+            checkpoint.write_now(state)
+
+    From its first reading or writing until `close`, the end of the `with` block or the end of the process, however it ends, the
+    folder is locked: another fit that wants it is refused with StorageError, which names this process.
 
     `write` is cheap to call after every step: it writes after the first one, and then every few seconds (with `every=0`
     always). When it cannot, because the disk is full or the folder read-only, it warns once, the fit goes on, and the last
@@ -79,8 +90,54 @@ class Checkpoint:
         self._last: State | None = None  # the state in it, where this object wrote or read it
         self._next = 0.0  # when it is time again
         self._warned = False
+        self._number = secrets.token_hex(8)  # in the names of all new files; in the manifest
+        self._lock: weakref.finalize | None = None
         if self.path.exists() and not self.path.is_dir():
             raise StorageError(f"checkpoint {self.path} is a file; expected a folder, or a name that is free.")
+
+    # One fit at a time.
+
+    def __enter__(self) -> "Checkpoint":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the folder, so that another fit may have it."""
+        if self._lock is not None:
+            self._lock()
+
+    def _hold(self) -> None:
+        """The folder is ours from now on; InUse where another fit has it, OSError where it cannot be locked."""
+        path = self.path / LOCK
+        if self._lock is not None and self._lock.alive and still_held(self._lock.peek()[2][0], path):  # type: ignore[index]
+            return
+        try:
+            self._lock = weakref.finalize(self, os.close, hold(path))
+        except Busy as holder:
+            raise InUse(
+                f"checkpoint {self.path} is in use by another fit, in {holder}. Wait until that one ends, end it, or give "
+                "another folder. (In a program of your own: close() its Checkpoint.)"
+            ) from None
+
+    def _hold_if_possible(self) -> None:
+        """What cannot be locked, such as a read-only folder, cannot be written either, but it can be read."""
+        try:
+            self._hold()
+        except InUse:
+            raise
+        except OSError:
+            pass
+
+    @contextlib.contextmanager
+    def _free_after_errors(self) -> Iterator[None]:
+        """Errors are kept by whoever looks at them, and this object with them."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     # Writing.
 
@@ -103,20 +160,31 @@ class Checkpoint:
         self._attempt(lambda new: self._manifest)
 
     def _attempt(self, put: Callable[[list[str]], dict[str, Any]]) -> bool:
-        """New files, then the manifest that names them, then away with what no manifest names. True when all went well."""
+        """New files, then the manifest that names them, then away with what was named before. True when all went well."""
         new: list[str] = []
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            manifest = put(new)
-            write_text(self.path / MANIFEST, "checkpoint", {**manifest, "fingerprint": self.fingerprint, "about": self.about})
-            self._manifest = manifest
+            self._hold()
+            if not (self.path / MANIFEST).exists():  # so that files without a manifest can be told as ours, should we be killed
+                self._write_manifest(self._manifest)
+            before, manifest = self._manifest, put(new)
+            self._write_manifest(manifest)
         except (OSError, MemoryError, ItergpError) as error:
+            if isinstance(error, InUse) and self._lock is None:  # at the beginning; later the fit goes on
+                raise
             self._remove(new)
             self._warn(error)
             return False
-        named = {entry["file"] for entry in (*manifest["segments"], manifest["state"], manifest["memory"]) if entry}
-        self._remove([name for name in os.listdir(self.path) if _OWN_FILES.fullmatch(name) and name not in named])
+        ours = re.compile(rf"(?:columns|state|memory)-{self._number}-[0-9a-f]{{8}}\.safetensors")
+        found = {name for name in os.listdir(self.path) if ours.fullmatch(name)}
+        self._remove(sorted((found | _named(before)) - _named(manifest)))
+        sweep(self.path, ours.pattern)
         return True
+
+    def _write_manifest(self, manifest: dict[str, Any]) -> None:
+        own = {"fingerprint": self.fingerprint, "about": self.about, "number": self._number}
+        write_text(self.path / MANIFEST, "checkpoint", {**manifest, **own})
+        self._manifest = manifest
 
     def _put_state(self, state: State, new: list[str]) -> dict[str, Any]:
         old = self._manifest if self._continues(state) else {"segments": [], "memory": None, "problem": None}
@@ -146,11 +214,11 @@ class Checkpoint:
         return np.array_equal(old.z, state.z[:size]) and np.array_equal(old.tau, state.tau[:size])
 
     def _put(self, kind: str, value: Any, tensors: Tensors, new: list[str]) -> dict[str, Any]:
-        name = f"{kind}-{secrets.token_hex(8)}.safetensors"
+        name = f"{kind}-{self._number}-{secrets.token_hex(4)}.safetensors"
         new.append(name)
         return {"file": name, "digest": write(self.path / name, kind, value, tensors)}
 
-    def _remove(self, names: list[str]) -> None:
+    def _remove(self, names: Iterable[str]) -> None:
         for name in names:
             with contextlib.suppress(OSError):  # a file too many does no harm
                 (self.path / name).unlink(missing_ok=True)
@@ -169,11 +237,14 @@ class Checkpoint:
     # Reading.
 
     def resume(self, problem: Problem, policy: Any) -> State | None:
-        """The state to go on from, or None where there is none; StorageError where it is another fit's, or damaged."""
+        """The state to go on from, or None where there is none; StorageError where it is another fit's, damaged, or in use.
+
+        None, with a warning, also where files are missing that the manifest names.
+        """
         manifest = self.read_manifest()
-        if manifest is None or manifest["state"] is None:
+        if manifest is None or manifest["state"] is None or self._lacks_files():
             return None
-        with reading(self.path / MANIFEST):
+        with self._free_after_errors(), reading(self.path / MANIFEST):
             value, head = self._get("state", manifest["state"])
             acting = policy if value["entered"] else None
             self._check(manifest["problem"], _identity(problem, acting))
@@ -186,13 +257,33 @@ class Checkpoint:
     def read_manifest(self) -> dict[str, Any] | None:
         """What the manifest says, if there is one and it is of this fit; `about` is then what was noted."""
         path = self.path / MANIFEST
+        if self.path.is_dir():
+            self._hold_if_possible()
         if not path.exists():
             return None
-        manifest = read_text(path, "checkpoint")
-        with reading(path):
+        with self._free_after_errors(), reading(path):
+            manifest = read_text(path, "checkpoint")
             self._check(manifest["fingerprint"], self.fingerprint)
-            self.about, self._manifest = manifest["about"], {name: manifest[name] for name in _FIELDS}
+            found = {name: manifest[name] for name in _FIELDS}
+            for name in _named(found):
+                if not _FILE.fullmatch(name):
+                    raise Malformed(f"it names the file {name!r}, which is none of a checkpoint.")
+            number = str(manifest.get("number", self._number))  # earlier versions drew none
+            if not re.fullmatch("[0-9a-f]{16}", number):
+                raise Malformed(f"its number is {number!r}; expected 16 digits.")
+            self.about, self._manifest, self._number = manifest["about"], found, number
         return manifest
+
+    def _lacks_files(self) -> bool:
+        missing = sorted(name for name in _named(self._manifest) if not (self.path / name).exists())
+        if missing:
+            warnings.warn(
+                f"The checkpoint in {self.path} lacks {len(missing)} of its files, such as {missing[0]}: they were deleted, or "
+                "two fits of an earlier version wrote into it at once. The fit starts anew.",
+                StorageWarning,
+                stacklevel=3,
+            )
+        return bool(missing)
 
     def _get(self, kind: str, entry: Any) -> tuple[Any, Tensors]:
         value, tensors, digest = read(self.path / entry["file"], kind)
@@ -207,6 +298,11 @@ class Checkpoint:
                     f"checkpoint {self.path} belongs to another fit: its {field} differs ({_short(there.get(field))} there, "
                     f"{_short(here.get(field))} here). Give another folder, or delete this one to start anew."
                 )
+
+
+def _named(manifest: dict[str, Any]) -> set[str]:
+    """The files that a manifest names."""
+    return {entry["file"] for entry in (*manifest["segments"], manifest["state"], manifest["memory"]) if entry}
 
 
 def _short(value: Any) -> str:

@@ -1,7 +1,10 @@
 """Locks on open files. They belong to the process and end with it, however it ends."""
 
+import contextlib
 import os
+import platform
 import sys
+from pathlib import Path
 
 if sys.platform == "win32":
     import msvcrt
@@ -45,3 +48,38 @@ def alive(pid: int) -> bool:
     except (OSError, OverflowError):  # somebody else's, or no such number
         return True
     return True
+
+
+class Busy(Exception):  # noqa: N818 (a fact, which an error tells)
+    """Somebody else holds the lock; says who, as far as is known."""
+
+
+def hold(path: Path) -> int:
+    """Open a file of this name, lock it, and write into it who holds it. Busy where another does; OSError where that fails."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if not lock(descriptor):
+            raise Busy(_holder(os.read(descriptor, 200).decode(errors="replace")))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    with contextlib.suppress(OSError):  # on a full disk it is held all the same
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()} {platform.node()}\n".encode())
+    return descriptor
+
+
+def _holder(text: str) -> str:
+    pid, _, machine = text.strip().partition(" ")
+    if not pid.isdecimal():
+        return "another process"
+    where = "" if machine in ("", platform.node()) else f" on {machine}"
+    return "this process" if int(pid) == os.getpid() and not where else f"process {pid}{where}"
+
+
+def still_held(descriptor: int, path: Path) -> bool:
+    """Whether the locked file still has that name: folders may be deleted while they are in use."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except OSError:
+        return False

@@ -23,7 +23,7 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-_ENDING = r"\.([1-9]\d{0,9})\.[0-9a-f]{8}\.tmp"  # of a temporary file: the process that writes it, and a random number
+_ENDING = r"\.(?P<pid>[1-9]\d{0,9})\.[0-9a-f]{8}\.tmp"  # of a temporary file: the process that writes it, and a random number
 
 
 def irregular(path: Path) -> str | None:
@@ -96,7 +96,7 @@ def sweep(folder: Path, name: str) -> None:
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             found = own.fullmatch(entry.name)
-            if found and not alive(int(found[1])) and entry.is_file(follow_symlinks=False):
+            if found and not alive(int(found["pid"])) and entry.is_file(follow_symlinks=False):
                 _remove_unless_locked(entry.path)
 
 
