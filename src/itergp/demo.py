@@ -83,7 +83,7 @@ def measure(posterior: Posterior, X_test: np.ndarray, y_test: np.ndarray, second
         seconds=seconds,
         combined=float(latent.mean()),
         computational=float(share.estimate * latent.mean()),
-        computational_error=float(share.error * latent.mean()),
+        computational_error=float(share.half_width() * latent.mean()),
         rmse=rmse(y_test, mean),
         nll=nll(y_test, mean, variance),
         coverage=coverage(y_test, mean, variance),

@@ -3,7 +3,7 @@
 import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -22,15 +22,15 @@ from itergp.incoming import new_inputs, training_data
 from itergp.linalg.compute import Compute, peak_bytes
 from itergp.persistence import about, constructor_parameters, fitted_attributes, note_learned, open_checkpoint
 from itergp.posterior.combined import Posterior
+from itergp.posterior.local import NEIGHBOURS
 from itergp.posterior.uncertainty import Certificate
 from itergp.progress import CallbackSupportMixin, Watch, watching_interrupts, with_callbacks
-from itergp.scaling import Scaling, Unscaled
+from itergp.scaling import Parts, Scaling, Unscaled
 from itergp.schedules import policy_for
 from itergp.solver.state import Status, Step
 from itergp.translate import translate_kernel, translate_mean
 from itergp.validate import Array, count
 
-NEIGHBOURS = 60
 BATCH_BYTES = 2**29  # of weights at test points, at once
 
 
@@ -43,26 +43,6 @@ class Trace:
     steps: tuple[Step, ...] = ()
     resumed_from: int = 0
     peak_bytes: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """The variance of a new observation, taken apart, in units of y squared: mathematical + computational + noise.
-
-    `combined` = mathematical + computational is that of the latent function. Where `exact` is False, `computational` is
-    what a few actions aimed at these points could show, and the truth lies between its lower and upper bound, guaranteed.
-    """
-
-    mathematical: Array
-    computational: Array
-    noise: Array
-    computational_lower: Array = field(repr=False)
-    computational_upper: Array = field(repr=False)
-    exact: bool
-
-    @property
-    def combined(self) -> Array:
-        return self.mathematical + self.computational
 
 
 class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -244,11 +224,15 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         mean, std = self.predict(X, return_std=True, include_noise=include_noise)
         return mean - reach * std, mean + reach * std
 
-    def decompose(self, X: Any) -> Parts:
-        """The variance of `predict`, taken apart: mathematical + computational + noise = std^2."""
+    def decompose(self, X: Any, passes: int | None = None) -> Parts:
+        """The variance of `predict`, taken apart: mathematical + computational + noise = std^2.
+
+        Exact up to 4,096 rows. Beyond, between bounds from `passes` over K for each 256 points (4 unless given): more passes,
+        closer bounds. With 0, they are from more neighbours for each point, and wider.
+        """
         check_is_fitted(self)
         X, back = self.scaling_.inputs(new_inputs(self, X)), self._in_units
-        parts = self._process().decompose(X)
+        parts = self._process().decompose(X, passes=passes)
         return Parts(
             mathematical=back(parts.mathematical),
             computational=back(parts.computational),
@@ -256,6 +240,8 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
             computational_lower=back(parts.computational_lower),
             computational_upper=back(parts.computational_upper),
             exact=parts.exact,
+            method=parts.method,
+            neighbours=parts.neighbours,
         )
 
     def certify(self, X: Any) -> Certificate:

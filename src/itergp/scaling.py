@@ -1,12 +1,13 @@
 """Standardising inputs and targets, and undoing it: the one place that knows both units."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from itergp.errors import InputError
 from itergp.plots import Data, training_data
+from itergp.posterior.uncertainty import Shares
 from itergp.spread import CONSTANT, binary_unit, centre_and_spread
 from itergp.validate import Array
 
@@ -92,6 +93,30 @@ class Unscaled:
     def training_data(self) -> Data | None:
         data, back = training_data(self.process), self.scaling
         return None if data is None else Data(back.original(data.X), None if data.y is None else back.mean(data.y))
+
+
+@dataclass(frozen=True, eq=False)
+class Parts(Shares):
+    """The variance of a new observation, taken apart, in units of y squared: mathematical + computational + noise.
+
+    `combined` = mathematical + computational is that of the latent function. Where `exact` is False, `computational` is its
+    lower bound, and the truth lies between that and the upper one, guaranteed; `method` says how they were found, "estimate" by
+    passes over K, or "neighbours" by so many for each point. `share` is the computational share over all points, and
+    `share_bounds` what it can be.
+    """
+
+    mathematical: Array
+    computational: Array
+    noise: Array
+    computational_lower: Array = field(repr=False)
+    computational_upper: Array = field(repr=False)
+    exact: bool
+    method: str = "exact"
+    neighbours: int = 0
+
+    @property
+    def combined(self) -> Array:  # type: ignore[override]
+        return self.mathematical + self.computational
 
 
 def _mean_and_scale(A: Array) -> tuple[Array, Array]:

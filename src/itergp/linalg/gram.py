@@ -58,9 +58,19 @@ class Gram:
         """(K V)[first:], to the bit what `multiply` gives for those rows."""
         return self._symmetric(V, first, tick)[first:]
 
-    def _symmetric(self, V: np.ndarray, first: int, tick: Tick) -> np.ndarray:
+    def multiply_in_float64(self, V: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
+        """K V by tiles in float64, whatever the others are, for what must not carry their rounding: one pass."""
+        double = np.dtype("float64")
+        out = self._symmetric(V, 0, tick, double, self.cache if self.dtype == double else TileCache(0))
+        self.passes += 1
+        return out
+
+    def _symmetric(
+        self, V: np.ndarray, first: int, tick: Tick, dtype: np.dtype | None = None, cache: TileCache | None = None
+    ) -> np.ndarray:
         with blas_threads(self.compute.threads):
-            out = self.engine.symmetric(self.kernel, self.centred(self.X), V, self.dtype, self.cache, first, tick)
+            X, dtype, cache = self.centred(self.X), self.dtype if dtype is None else dtype, self.cache if cache is None else cache
+            out = self.engine.symmetric(self.kernel, X, V, dtype, cache, first, tick)
         self.entries += (self.n * (self.n + 1) - first * (first + 1)) // 2
         return self._checked(out)
 

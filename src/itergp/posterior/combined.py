@@ -216,11 +216,16 @@ class Posterior:
 
         return LocalPosterior(self, count("neighbours", neighbours))
 
-    def decompose(self, X: ArrayLike, method: str = "auto") -> "Decomposition":
-        """Combined variance = mathematical + computational."""
+    def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> "Decomposition":
+        """Combined variance = mathematical + computational: exact up to 4,096 rows, between bounds beyond.
+
+        `method` is "exact", "estimate" (bounds from `passes` products with K for each 256 points; with 0, from more
+        neighbours), "certificate" (no product, often loose), or "auto".
+        """
         from itergp.posterior.uncertainty import decompose
 
-        return decompose(self, self._inputs(X), method)
+        X = self._inputs(X)
+        return decompose(self, X, self.var(X), 0, method, passes)
 
     def certify(self, X: ArrayLike) -> "Certificate":
         """Guaranteed bounds on the exact GP's variance and mean, without computing it."""

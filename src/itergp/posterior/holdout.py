@@ -12,6 +12,7 @@ import scipy.linalg
 
 from itergp.linalg.basis import Columns, cholesky_keeping
 from itergp.linalg.blas import blas_threads
+from itergp.posterior.bounds import Bounds, System, batches, bounded, initial, joined
 from itergp.posterior.combined import Path, Posterior
 from itergp.posterior.local import LocalPosterior, nearest_rows
 
@@ -55,13 +56,11 @@ class WithoutFold:
 
     def local(self, neighbours: int, which: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance with local actions on top, the unit vectors of the nearest rows outside the fold; at `which` of F."""
-        posterior, problem, state, F = self.posterior, self.posterior.problem, self.posterior.state, self.F
+        posterior, problem, F = self.posterior, self.posterior.problem, self.F
         which = np.arange(F.size) if which is None else which
         m, X, W = min(neighbours, problem.n - F.size), problem.X[F[which]], self.W[:, which]
-        rows, position = np.unique(self._nearest_outside(X, m), return_inverse=True)
-        J = position.reshape(len(X), m)
-        KQ = products(posterior, rows)[:, self.kept] - tile(posterior, rows, F) @ state.basis.rows(F)[:, self.kept]
-        K_hat_Q = KQ + problem.N[rows, None] * state.basis.rows(rows)[:, self.kept]  # rows J of K_hat Q_{-F}
+        rows, J = self._neighbours(X, m)
+        K_hat_Q = self._rows_of_products(rows)
         H, c = _solve(self.L, K_hat_Q.T).T, _solve(self.L, self.z, transposed=True)
         residual = problem.b[rows] - K_hat_Q @ c
         process, k0 = LocalPosterior(posterior, m), problem.prior.var(X)
@@ -74,6 +73,36 @@ class WithoutFold:
                 mean[some] += np.einsum("pj,pjt->pt", w_J, z_J)
                 variance[some] -= (w_J**2).sum(axis=1)
         return problem.with_prior_mean(X, mean), problem.above_floor(variance, k0)
+
+    def variance_bounds(self, neighbours: int, passes: int, which: np.ndarray) -> Bounds:
+        """Of the exact GP from the rows outside the fold, at `which` of F."""
+        posterior, F, found = self.posterior, self.F, []
+        for some in batches(which.size, posterior.problem.n):
+            X = posterior.problem.X[F[which[some]]]
+            g = np.zeros((posterior.rank, len(X)))
+            g[self.kept], J, g_J = self._weights(neighbours, which[some])
+            system = System(posterior, posterior.problem.gram.dense(posterior.problem.X, X), F)
+            found.append(bounded(system, posterior.problem.prior.var(X), initial(system, g, J, g_J), passes))
+        return joined(found)
+
+    def _weights(self, neighbours: int, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """g, J and g_J: the mean is mu(x) + c^T b with c = Q_{-F} g + E_J g_J."""
+        m, X = min(neighbours, self.posterior.problem.n - self.F.size), self.posterior.problem.X[self.F[which]]
+        rows, J = self._neighbours(X, m)
+        H = _solve(self.L, self._rows_of_products(rows).T).T
+        w, g_J = LocalPosterior(self.posterior, m).weights_by(X, rows, J, H, self.W[:, which])
+        return _solve(self.L, w, transposed=True), rows[J], g_J
+
+    def _rows_of_products(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of K_hat Q_{-F}, for the actions that are kept."""
+        posterior, basis = self.posterior, self.posterior.state.basis
+        KQ = products(posterior, rows)[:, self.kept] - tile(posterior, rows, self.F) @ basis.rows(self.F)[:, self.kept]
+        return KQ + posterior.problem.N[rows, None] * basis.rows(rows)[:, self.kept]
+
+    def _neighbours(self, X: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows outside the fold, and which of them are the m nearest to each point."""
+        rows, position = np.unique(self._nearest_outside(X, m), return_inverse=True)
+        return rows, position.reshape(len(X), m)
 
     def _nearest_outside(self, X: np.ndarray, m: int) -> np.ndarray:
         """The m rows outside the fold that are nearest to each point: they are among the m + |F| nearest of all."""

@@ -17,12 +17,13 @@ from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.gram import UNIT
 from itergp.linalg.neighbours import TREE_FEATURES, nearest
-from itergp.posterior.uncertainty import EXACT_ROWS, Certificate, Decomposition, certify, exact_variance
 
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
+    from itergp.posterior.uncertainty import Certificate, Decomposition
 
-BATCH = 256  # test points at once
+BATCH, FEW = 256, 32  # test points at once, with few and with many neighbours
+NEIGHBOURS = 60  # unless told otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,21 +49,17 @@ class LocalPosterior:
             "posterior.cov(X), or posterior.refine(UnitVector(order=rows), ...) on the union of the neighbours, then cov."
         )
 
-    def decompose(self, X: ArrayLike, method: str = "auto") -> Decomposition:
-        X = self.posterior._inputs(X)
-        combined, problem = self.var(X), self.posterior.problem
-        if method == "exact" or (method == "auto" and problem.n <= EXACT_ROWS):
-            computational = np.clip(combined - exact_variance(self.posterior, X), 0.0, combined)
-            return Decomposition(combined, combined - computational, computational, computational, computational, True)
-        parts = self.posterior.decompose(X, "estimate" if method == "auto" else method)
-        # k_local - k_* = (k_i - k_*) - (k_i - k_local): bounds shift by what the local actions took away
-        taken = parts.combined - combined
-        lower = np.clip(parts.computational_lower - taken, 0.0, combined)
-        upper = np.clip(parts.computational_upper - taken, lower, combined)
-        return Decomposition(combined, combined - lower, lower, lower, upper, False)
+    def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> "Decomposition":
+        """Combined variance = mathematical + computational; see `Posterior.decompose`."""
+        from itergp.posterior.uncertainty import decompose
 
-    def certify(self, X: ArrayLike) -> Certificate:
+        X = self.posterior._inputs(X)
+        return decompose(self.posterior, X, self.var(X), self.neighbours, method, passes)
+
+    def certify(self, X: ArrayLike) -> "Certificate":
         """The global certificate, with the local variance as the upper bound; the mean's error by the triangle."""
+        from itergp.posterior.uncertainty import Certificate, certify
+
         X = self.posterior._inputs(X)
         glob = certify(self.posterior, X)
         mean, variance = self.marginals(X)
@@ -103,6 +100,33 @@ class LocalPosterior:
             list(pool.map(act, range(0, len(X), BATCH)))
         return problem.with_prior_mean(X, mean), problem.above_floor(variance, k0)
 
+    def weights(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """g, J and g_J: the mean at x is mu(x) + c^T b with c = Q g + E_J g_J."""
+        posterior, state = self.posterior, self.posterior.state
+        W = posterior.weights(X)
+        if not self.neighbours:
+            none = np.zeros((len(X), 0))
+            return state.factor.solve_transposed(W, state.rank), none.astype(np.intp), none
+        J = nearest_rows(posterior, X, min(self.neighbours, posterior.problem.n))
+        rows, position = np.unique(J, return_inverse=True)
+        w, g_J = self.weights_by(X, rows, position.reshape(J.shape), self._rows_of_whitened_products(rows), W)
+        return state.factor.solve_transposed(w, state.rank), J, g_J
+
+    def weights_by(
+        self, X: np.ndarray, rows: np.ndarray, J: np.ndarray, H: np.ndarray, W: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """L^T g = w - B g_J, and g_J = L_J^{-T} w_J; J says which of the rows."""
+        w, g_J, jitter = W.copy(), np.empty(J.shape), self.rounding()
+        with blas_threads(1):  # many small matrices
+            for start in range(0, len(X), FEW):
+                some = slice(start, start + FEW)
+                B = H[J[some]]
+                L_J, k_rest = self.local_factor(X[some], rows[J[some]], B, W[:, some], jitter)
+                w_J = np.linalg.solve(L_J, k_rest[:, :, None])
+                g_J[some] = np.linalg.solve(L_J.swapaxes(1, 2), w_J)[:, :, 0]
+                w[:, some] -= np.einsum("pjr,pj->rp", B, g_J[some])
+        return w, g_J
+
     def _rows_of_whitened_products(self, rows: np.ndarray) -> np.ndarray:
         """B^T: rows J of (K + N) Q L^{-T}, for all neighbours at once."""
         state = self.posterior.state
@@ -115,7 +139,15 @@ class LocalPosterior:
     def local_weights(
         self, X: np.ndarray, J: np.ndarray, B: np.ndarray, W: np.ndarray, r_J: np.ndarray, jitter: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """w_J = L_J^{-1} (k_J - B^T w) and z_J = L_J^{-1} r_J, with L_J L_J^T = K_JJ + N_J - B^T B + tau, for a batch."""
+        """w_J = L_J^{-1} (k_J - B^T w) and z_J = L_J^{-1} r_J, for a batch."""
+        L_J, k_rest = self.local_factor(X, J, B, W, jitter)
+        both = np.linalg.solve(L_J, np.concatenate([k_rest[:, :, None], r_J], axis=2))
+        return both[:, :, 0], both[:, :, 1:]
+
+    def local_factor(
+        self, X: np.ndarray, J: np.ndarray, B: np.ndarray, W: np.ndarray, jitter: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """L_J with L_J L_J^T = K_JJ + N_J - B^T B + tau, and k_J - B^T w, for a batch."""
         problem = self.posterior.problem
         kernel, points, X = problem.prior.kernel, problem.gram.centred(problem.X[J]), problem.gram.centred(X)
         K_JJ, k_J = batched_kernel(kernel, points, points), batched_kernel(kernel, points, X[:, None, :])[:, :, 0]
@@ -123,10 +155,7 @@ class LocalPosterior:
         S = (S + S.swapaxes(1, 2)) / 2
         index = np.arange(J.shape[1])
         S[:, index, index] += problem.N[J] + jitter
-        L_J = robust_cholesky(S, jitter)
-        k_rest = k_J - np.einsum("pjr,rp->pj", B, W)
-        both = np.linalg.solve(L_J, np.concatenate([k_rest[:, :, None], r_J], axis=2))
-        return both[:, :, 0], both[:, :, 1:]
+        return robust_cholesky(S, jitter), k_J - np.einsum("pjr,rp->pj", B, W)
 
     def rounding(self) -> float:
         """tau on the local block too, for the rows of K Q that enter: the incoherent part of it, whatever the number of rows."""

@@ -1,32 +1,57 @@
 """How far from the exact GP? Exactly (small n), estimated with an error bar, or certified. Never mixed up."""
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
+from scipy.special import stdtrit
 
 from itergp.errors import InputError
 from itergp.linalg.compute import require_bytes
-from itergp.solver.loop import solve
-from itergp.solver.policies import ConjugateGradient
-from itergp.solver.state import State, Status
-from itergp.solver.stopping import MaxPasses
-from itergp.validate import choice
+from itergp.posterior.bounds import System, Weights, bounded, variance_bounds
+from itergp.posterior.local import NEIGHBOURS
+from itergp.validate import choice, count
 
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
 
 EXACT_ROWS = 4096  # decompose factorises K_hat up to here
 POINTS = 256  # test points handled at once: n x POINTS numbers
+PASSES = 4  # of an estimate
+WIDER, MANY = 4, 1000  # so many times the neighbours are where an estimate starts; half of that at more points than these
+NOTHING = 1e-6  # of the variance: where rounding cannot have added more, a posterior of rank n is the exact GP
+
+
+class Shares:
+    """What is computational of the whole variance, over all points."""
+
+    combined: np.ndarray
+    computational: np.ndarray
+    computational_lower: np.ndarray
+    computational_upper: np.ndarray
+    method: str
+    neighbours: int
+
+    @property
+    def share(self) -> float:
+        """sum of computational / sum of combined; see `share_bounds`."""
+        return ratio(self.computational, self.combined)[0]
+
+    @property
+    def share_bounds(self) -> tuple[float, float]:
+        """The least and the most that the share can be."""
+        return ratio(self.computational_lower, self.combined)[0], ratio(self.computational_upper, self.combined)[0]
 
 
 @dataclass(frozen=True)
-class Decomposition:
-    """combined = mathematical + computational, per point.
+class Decomposition(Shares):
+    """combined = mathematical + computational, per point, the rounding of products counted as computational.
 
-    `exact` says whether the parts are exact; if not, `computational` is what a few targeted actions could show (so an
-    underestimate), and the truth lies between `computational_lower` and `computational_upper`, guaranteed.
+    `exact` says whether the parts are exact; if not, `computational` is its lower bound, and the truth lies between
+    `computational_lower` and `computational_upper`, guaranteed. `method` says how they were found: "exact", "neighbours" (what
+    so many `neighbours` for each point would remove), "estimate" (these, and passes over K) or "certificate".
     """
 
     combined: np.ndarray
@@ -35,6 +60,8 @@ class Decomposition:
     computational_lower: np.ndarray
     computational_upper: np.ndarray
     exact: bool
+    method: str = "exact"
+    neighbours: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,28 +75,89 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Share:
-    """An estimate of sum_x k_comp(x) / sum_x k_i(x) and its standard error over probes; what is left unsolved after
-    `passes` makes it an underestimate by at most `bias_bound`."""
+    """An estimate of sum_x k_comp(x) / sum_x k_i(x), from random probes.
+
+    `error` is its standard error, `half_width` that of an interval; what the passes left unsolved makes the estimate too low
+    by at most `bias_bound`, over these probes.
+    """
 
     estimate: float
     error: float
     bias_bound: float
+    probes: int
+
+    def half_width(self, level: float = 0.95) -> float:
+        """estimate +- this holds the truth with that probability, but for the bias: Student's t, as the probes are few."""
+        return half_width(self.error, self.probes, level)
 
 
-def decompose(posterior: "Posterior", X: np.ndarray, method: str = "auto") -> Decomposition:
+def ratio(parts: np.ndarray, wholes: np.ndarray, of: float = math.inf) -> tuple[float, float]:
+    """sum(parts) / sum(wholes), and its standard error where these are a random choice from `of` of them."""
+    m, total = len(wholes), float(wholes.sum())
+    if not total > 0:
+        return 0.0, 0.0
+    value = float(parts.sum()) / total
+    spread = float(((parts - value * wholes) ** 2).sum()) / max(1, m - 1)
+    return value, math.sqrt(spread * m * max(0.0, 1.0 - m / of)) / total
+
+
+def half_width(error: float, number: int, level: float = 0.95) -> float:
+    """Of a central interval, from a standard error over so many values: by Student's t."""
+    return float(stdtrit(number - 1, 0.5 + level / 2)) * error if error > 0 else 0.0
+
+
+def decompose(
+    posterior: "Posterior",
+    X: np.ndarray,
+    combined: np.ndarray,
+    neighbours: int = 0,
+    method: str = "auto",
+    passes: int | None = None,
+) -> Decomposition:
+    """These variances at X, of the posterior or of its local actions, taken apart."""
     choice("method", method, ("auto", "exact", "estimate", "certificate"))
-    problem = posterior.problem
-    if method == "auto":
-        method = "exact" if problem.n <= EXACT_ROWS or posterior.status is Status.EXACT else "estimate"
-    combined = posterior.var(X)
-    if method == "exact":
-        computational = np.zeros_like(combined) if posterior.rank == problem.n else combined - exact_variance(posterior, X)
-        computational = np.clip(computational, 0.0, combined)  # beyond only by rounding
-        return Decomposition(combined, combined - computational, computational, computational, computational, True)
-    upper = combined - certify(posterior, X).variance_lower
-    lower = np.zeros_like(combined) if method == "certificate" else np.minimum(combined - targeted(posterior, X).var(X), upper)
-    lower = np.maximum(lower, 0.0)
-    return Decomposition(combined, combined - lower, lower, lower, upper, False)
+    passes = PASSES if passes is None else count("passes", passes, least=0)
+    if method in ("auto", "exact") and is_exact(posterior):
+        return taken_apart(combined, combined, combined, "exact")
+    if method == "exact" or (method == "auto" and posterior.problem.n <= EXACT_ROWS):
+        try:
+            exact = exact_variance(posterior, X)
+            return taken_apart(combined, exact, exact, "exact")
+        except InputError:  # singular to rounding
+            if method == "exact":
+                raise
+    if method == "certificate":
+        return taken_apart(combined, certify(posterior, X).variance_lower, combined, method)
+    wide = more_neighbours(posterior, neighbours, len(X))
+    if passes:
+        bounds = variance_bounds(posterior, X, wide, passes)
+        return taken_apart(combined, bounds.lower, bounds.upper, "estimate", wide)
+    upper = posterior.local(wide).var(X) if wide else combined
+    return taken_apart(combined, certify(posterior, X).variance_lower, upper, "neighbours", wide)
+
+
+def more_neighbours(posterior: "Posterior", neighbours: int, points: int) -> int:
+    """How many an estimate gives to each point: none where as many actions as rows leave only rounding to be found."""
+    n = posterior.problem.n
+    return 0 if posterior.rank == n else min(n, (neighbours or NEIGHBOURS) * (WIDER if points <= MANY else WIDER // 2))
+
+
+def taken_apart(
+    combined: np.ndarray, lower: np.ndarray, upper: np.ndarray, method: str = "exact", neighbours: int = 0
+) -> Decomposition:
+    """From bounds on k_*; combined variances are never below it, but by rounding."""
+    most = np.clip(combined - lower, 0.0, combined)
+    least = np.clip(combined - upper, 0.0, most)
+    return Decomposition(combined, combined - least, least, least, most, method == "exact", method, neighbours)
+
+
+def is_exact(posterior: "Posterior") -> bool:
+    """As many actions as rows, and a rounding that adds next to nothing.
+
+    At rank n, k_i - k_* <= 2 tau |c|^2, where c are the weights of the exact GP, and k_* >= c^T N c.
+    """
+    state, problem = posterior.state, posterior.problem
+    return state.rank == problem.n and 2.0 * float(state.tau.max(initial=0.0)) <= NOTHING * problem.N.min()
 
 
 def exact_variance(posterior: "Posterior", X: np.ndarray) -> np.ndarray:
@@ -101,10 +189,10 @@ def variance_by(L: np.ndarray, posterior: "Posterior", X: np.ndarray) -> np.ndar
     return np.maximum(np.concatenate(variance), problem.variance_floor(k0))
 
 
-def unexplained(posterior: "Posterior", X: np.ndarray, W: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def unexplained(posterior: "Posterior", X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """e_x = k_x - K_hat Q g with g = G^{-1} Q^T k_x: what of k_x the actions have not seen, n x m; and g."""
     problem, state = posterior.problem, posterior.state
-    K_x = problem.gram.cross_transposed(X, np.eye(len(X))) if W is None else problem.gram.cross_transposed(X, W)
+    K_x = problem.gram.dense(problem.X, X)
     g = state.factor.solve_transposed(state.factor.solve(state.basis.inner(K_x)[: state.rank], state.rank), state.rank)
     return K_x - state.basis.KQ.combine(g) - problem.N[:, None] * state.basis.combine(g), g
 
@@ -132,53 +220,25 @@ def certify(posterior: "Posterior", X: np.ndarray) -> Certificate:
     return Certificate(np.minimum(below, variance), variance, np.concatenate(mean_error) + rounding * (1.0 + c))
 
 
-def targeted(posterior: "Posterior", X: np.ndarray, passes: int = 2) -> "Posterior":
-    """The posterior after actions aimed at these points: blocks of e_x, or of random mixtures where they are many."""
-    from itergp.posterior.combined import Posterior
-
-    problem = posterior.problem
-    mixture = None
-    if len(X) > POINTS:
-        mixture = np.random.default_rng([posterior.state.seed, 1]).standard_normal((len(X), POINTS))
-
-    def aim(state: State) -> np.ndarray | None:
-        e, _ = unexplained(Posterior(problem, state), X, mixture)
-        norms = np.linalg.norm(e, axis=0)
-        e = e[:, norms > 1e-12 * np.sqrt(problem.n)]
-        return e if e.shape[1] else None
-
-    state = replace(posterior.state, trace=())
-    return Posterior(problem, solve(problem, aim, MaxPasses(passes), state), aim)
-
-
 def computational_share(posterior: "Posterior", X: np.ndarray, probes: int, passes: int) -> Share:
-    """E[e_xi^T K_hat^{-1} e_xi] = sum_x k_comp(x) for random signs xi: a few deflated CG columns on such e_xi."""
+    """For random signs xi, E[xi^T k_comp(X, X) xi] = sum_x k_comp(x), and so for k_i: the ratio over the same probes.
+
+    A probe is a point with k_xi = k(X_train, X) xi and the prior variance xi^T k(X, X) xi.
+    """
     problem, state = posterior.problem, posterior.state
-    total = float(posterior.var(X).sum())
-    if state.rank == problem.n:
-        return Share(0.0, 0.0, 0.0)
+    if is_exact(posterior):
+        return Share(0.0, 0.0, 0.0, probes)
     signs = np.random.default_rng([state.seed, state.counter, 7]).choice([-1.0, 1.0], (len(X), probes))
-    e, _ = unexplained(posterior, X, signs)
-    probe = problem.with_targets(e)
-    z = state.factor.solve(state.basis.inner(e))
-    z[: state.rank] = 0.0  # Q^T e = 0: deflated by all that is known; not so for columns that still wait
-    start = replace(
-        state,
-        problem=probe,
-        z=z,
-        representer_weights=np.zeros_like(e),
-        residual=e.copy(),
-        trace=(),
-    )
-    end = solve(probe, ConjugateGradient(), MaxPasses(passes), start)
-    solved = (end.z[state.rank : end.rank] ** 2).sum(axis=0)
-    lowest = problem.N.min()
-    left = (end.residual**2).sum(axis=0) / lowest if lowest > 0 else np.full(probes, np.inf)
-    return Share(
-        float(solved.mean()) / total,
-        float(solved.std(ddof=1)) / np.sqrt(probes) / total,
-        float(left.mean()) / total,
-    )
+    K_x = problem.gram.cross_transposed(X, signs)
+    some = [slice(start, start + POINTS) for start in range(0, len(X), POINTS)]
+    k0 = sum((signs[rows] * (problem.gram.dense(X[rows], X) @ signs)).sum(axis=0) for rows in some)
+    w = state.factor.solve(state.basis.inner(K_x)[: state.rank], state.rank)
+    g = state.factor.solve_transposed(w, state.rank)
+    weights = Weights(state.basis.combine(g), state.basis.KQ.combine(g))
+    bounds = bounded(System(posterior, K_x, np.zeros(0, dtype=np.intp)), k0, weights, passes)
+    parts = taken_apart(k0 - (w**2).sum(axis=0), bounds.lower, bounds.upper, "estimate")
+    value, error = ratio(parts.computational, parts.combined)
+    return Share(value, error, parts.share_bounds[1] - value, probes)
 
 
 def rkhs_error(posterior: "Posterior") -> tuple[float, float]:

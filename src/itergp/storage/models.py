@@ -35,10 +35,10 @@ def save(
     the same bits. A policy that is a function is not stored: `refine(policy=...)` then needs one.
 
     With `refinable=False` the file has no targets, nothing of the policy, and no K Q where the posterior is exact. What is
-    loaded still has `mean`, `var`, `predictive_var`, `cov`, `path`, `sample` at up to 2,000 points, `decompose` by "exact" and
-    "certificate", and `local` and `certify` (these unless it is exact, where they say nothing new). All else needs the
-    targets or more products with K, and raises InputError: `refine`, `extend`, `sample_function`, `computational_share`,
-    `decompose` by "estimate". Files get smaller; nothing is hidden, for the targets follow from the representer weights.
+    loaded still has `mean`, `var`, `predictive_var`, `cov`, `path`, `sample` at up to 2,000 points, `decompose`, `local` and
+    `certify` (unless it is exact, where local actions, bounds and certificates say nothing new). All else needs the targets or
+    where the randomness stood, and raises InputError: `refine`, `extend`, `sample_function`, `computational_share`. Files get
+    smaller; nothing is hidden, for the targets follow from the representer weights.
 
     Where each target has a noise of its own, the file has the run that they share and these noises. What each target makes
     of it is computed again, from K Q: so that stays.
