@@ -18,6 +18,8 @@ from itergp import IterGPRegressor, Status
 from itergp.cli import measuring
 from itergp.cli.commands import app
 from itergp.learning import Learned
+from itergp.posterior import uncertainty
+from itergp.report import price
 
 RNG = np.random.default_rng(0)
 N, NEW = 150, 12
@@ -116,7 +118,7 @@ def test_predictions_go_to_the_terminal_to_json_or_to_parquet(folder, tmp_path):
     assert printed == (tmp_path / "pred.csv").read_text()
     values = json.loads(succeed(*arguments, "--json").stdout)
     assert {name: list(column) for name, column in read(tmp_path / "pred.csv").items()} == values["predictions"]
-    assert (values["rows"], values["level"], values["kind"]) == (NEW, 0.95, "exact")
+    assert (values["rows"], values["level"], values["computational_share"]["kind"]) == (NEW, 0.95, "exact")
     pq = pytest.importorskip("pyarrow.parquet")
     values = json.loads(succeed(*arguments, "--json", "--out", tmp_path / "pred.parquet").stdout)
     assert "predictions" not in values
@@ -216,33 +218,44 @@ def test_the_numbers_of_the_summary_are_those_of_the_model(folder, tmp_path):
     assert values["budget"]["asked"] == "30 actions"
 
 
-def test_more_rows_than_the_exact_gp_can_take_get_a_bound_and_an_estimate(folder, monkeypatch):
+@pytest.mark.parametrize(("passes", "kind"), [(4, "estimate"), (0, "neighbours")])
+def test_more_rows_than_the_exact_gp_can_take_get_bounds(folder, monkeypatch, passes, kind):
+    """From passes over K where these are affordable, else from more neighbours, and it is said which."""
     model = IterGPRegressor.load(folder / "model.itergp")
     exact, truth = measuring.measured(model)["computational_share"], model.decompose(X[AT])
-    monkeypatch.setattr(measuring, "EXACT_ROWS", 10)
+    for module in (measuring, uncertainty):
+        monkeypatch.setattr(module, "EXACT_ROWS", 10)
+    monkeypatch.setattr(measuring, "affordable_passes", lambda *_: passes)
     columns, about = measuring.predictions(model, X[AT], 0.95)
-    bound = columns["computational_std"] ** 2
-    assert (about["kind"], about["by_neighbours"]) == ("at least", 120)
-    assert (bound >= 0).all()
+    bound, share = columns["computational_std"] ** 2, about["computational_share"]
+    assert (share["kind"], share["by_neighbours"]) == (kind, min(240, N))
     assert (bound <= truth.computational * (1 + 1e-6) + 1e-12).all()  # never too much
     assert bound.sum() > 0.5 * truth.computational.sum()
-    assert about["computational_share"] == pytest.approx(bound.sum() / truth.combined.sum())
+    assert share["share"] == pytest.approx(bound.sum() / truth.combined.sum())
+    assert share["lower"] <= truth.share * (1 + 1e-6)
+    assert truth.share <= share["upper"]
     found = measuring.measured(model)["computational_share"]
-    assert found["kind"] == "at least"
-    assert found["share"] <= exact["share"] * (1 + 1e-6)
-    estimate = found["global_actions"]
-    assert estimate["kind"] == "estimate"
-    assert abs(estimate["share"] - exact["global_actions"]["share"]) <= 5 * estimate["error"] + estimate["bias_bound"]
+    for estimate, known in ((found, exact), (found["global_actions"], exact["global_actions"])):
+        assert estimate["kind"] == kind
+        assert estimate["lower"] <= known["share"] * (1 + 1e-6) + 1e-12
+        assert known["share"] <= estimate["upper"] * (1 + 1e-6)
+    assert found["passes"] == passes
 
 
-def test_a_share_of_some_rows_has_the_error_of_choosing_them():
-    rng = np.random.default_rng(1)
-    wholes = rng.uniform(1, 2, 400)
-    parts = wholes * rng.uniform(0, 0.5, 400)
-    chosen = [rng.permutation(400)[:100] for _ in range(2000)]
-    ratios, errors = zip(*(measuring.ratio(parts[rows], wholes[rows], 400) for rows in chosen), strict=True)
-    assert np.mean(errors) == pytest.approx(np.std(ratios), rel=0.1)
-    assert measuring.ratio(parts, wholes, 400)[1] == 0.0
+def test_passes_are_made_where_they_take_a_small_part_of_the_time_of_the_fit(folder, monkeypatch):
+    model = IterGPRegressor.load(folder / "model.itergp")
+    posterior = model.posterior_
+    monkeypatch.setattr(price, "seconds_of_pass", lambda posterior, points: 0.01 * points)
+    check = price.CHECK if posterior.problem.gram.dtype == np.float32 else 1.0
+    for seconds, expected in ((0.1 * check, 0), (0.1 * check + 0.25, 3), (1e6, uncertainty.PASSES)):
+        assert price.affordable_passes(posterior, 10, seconds) == expected
+    monkeypatch.setattr(measuring, "EXACT_ROWS", 10)
+    model.timings_ = {"total": 20.0}  # 2 seconds, for 4 passes and more at 32 points, but not at 64
+    assert len(measuring._sample(model)[0]) == 32
+    model.timings_ = {"total": 0.0}
+    monkeypatch.setattr(price, "seconds_of_pass", lambda posterior, points: 10.0)
+    rows, passes = measuring._sample(model)
+    assert (len(rows), passes) == (min(256, N), 0)
 
 
 def test_info_says_what_is_here_and_what_is_in_a_model(folder):

@@ -60,30 +60,33 @@ def _bought(values: Values) -> Iterable[tuple[str, str]]:
 
 
 def _share_lines(share: Values) -> Iterable[str]:
-    error = f" ± {percent(share['error'])} (choice of inputs)" if share["error"] > 0 else ""
     where = f"of the latent variance at {share['points']:,} training inputs{_with_neighbours(share)}"
-    if share["kind"] == "exact":
-        yield f"{percent(share['share'])}{error} {where}; computed exactly."
-    else:
-        yield f"At least {percent(share['share'])}{error} {where}; it is what {share['by_neighbours']} would remove."
+    yield f"{amount(share)} {where}; {_how(share)}."
     if share["neighbours"]:
-        yield from _global_lines(share["global_actions"])
+        yield f"Before neighbours: {amount(share['global_actions'])}."
+
+
+def amount(share: Values) -> str:
+    """As much as is known of a share; the interval is for the choice of the inputs."""
+    value = percent(share["share"])
+    error = f" ± {percent(share['error'])} (95 % interval, choice of inputs)" if share["error"] > 0 else ""
+    if share["kind"] == "exact":
+        return f"{value}{error}"
+    if share["kind"] == "neighbours":
+        return f"At least {value}{error}"
+    return f"Between {value} and {percent(share['upper'])}{error}"
+
+
+def _how(share: Values) -> str:
+    if share["kind"] == "exact":
+        return "computed exactly"
+    if share["kind"] == "neighbours":
+        return f"it is what {share['by_neighbours']} would remove, as passes over the kernel matrix would take too long"
+    return f"bounds by {passes(share['passes'])}"
 
 
 def _with_neighbours(share: Values) -> str:
     return f", as `predict` gives it with {share['neighbours']} neighbours" if share["neighbours"] else ""
-
-
-def _global_lines(share: Values | None) -> Iterable[str]:
-    if share is None:
-        yield "Before neighbours: not estimated; no pass was made yet, or another would take too long."
-    elif share["kind"] == "exact":
-        yield f"Before neighbours: {percent(share['share'])}; computed exactly."
-    else:
-        bound = share["bias_bound"]
-        low = "an unknown amount" if bound is None or bound >= 1 else f"at most {percent(bound)}"
-        how = f"estimated with {passes(share['passes'])}, too low by {low}"
-        yield f"Before neighbours: {percent(share['share'])} ± {percent(share['error'])}; {how}."
 
 
 def _more_lines(values: Values) -> Iterable[str]:
@@ -104,14 +107,15 @@ def _more_lines(values: Values) -> Iterable[str]:
 
 
 def draw_predictions(values: Values) -> None:
-    where = f"{percent(values['computational_share'])} of the latent variance"
-    how = "computed exactly" if values["kind"] == "exact" else f"at least: what {values['by_neighbours']} neighbours would remove"
+    share = values["computational_share"]
+    how = {"exact": "computed exactly", "neighbours": f"what {share['by_neighbours']} neighbours would remove"}
+    where = f"{amount(share)} of the latent variance ({how.get(share['kind'], 'bounds by passes over the kernel matrix')})"
     _draw_pairs(
         "Predictions",
         [
             ("rows", f"{values['rows']:,}"),
             ("mean std", f"{number(values['mean_std'])}, of which noise {number(values['noise_std'])} in every row"),
-            ("computational", f"{where} ({how})"),
+            ("computational", where),
             ("interval", f"{percent(values['level'])} central, for new observations"),
         ],
     )

@@ -1,26 +1,26 @@
 """What a summary says, as plain values for JSON: all of it read off the model or measured, nothing extrapolated."""
 
-import copy
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from itergp.errors import InputError
 from itergp.estimator import BATCH_BYTES, NEIGHBOURS, IterGPRegressor
-from itergp.posterior.uncertainty import EXACT_ROWS
+from itergp.posterior.bounds import batches
+from itergp.posterior.uncertainty import EXACT_ROWS, PASSES, Shares, half_width, is_exact, ratio, taken_apart
 from itergp.prior.kernels import parameters
 from itergp.report.fitted import formula
+from itergp.report.price import affordable_passes, seconds_for
+from itergp.scaling import Parts
 from itergp.solver.state import Status
 from itergp.tables import Layout
 
-POINTS = 256  # training inputs that a summary looks at
-PASSES = 10  # of an estimate of the computational share, at most
-EXTRA = 0.1  # of the seconds of a fit, that a summary may take for it
-WIDER, MUCH_WIDER = 2, 4  # times the neighbours, to see what they would still take away: at all rows, and at a few
+POINTS, FEWEST = 256, 32  # training inputs that a summary looks at
+EXTRA = 0.1  # of the seconds of a fit, that a summary may take for the computational share
+ARRAYS = ("mathematical", "computational", "noise", "computational_lower", "computational_upper")
 
 Values = dict[str, Any]
 
@@ -84,51 +84,38 @@ def _variance(model: IterGPRegressor) -> float:
 # Predictions.
 
 
-@dataclass(frozen=True, eq=False)
-class Computational:
-    """The part of a latent variance that more computation would remove, per row, in units of y squared.
-
-    Exact, or what `by` neighbours for each point would remove: then guaranteed not to be too much.
-    """
-
-    variance: np.ndarray
-    by: int | None = None
-
-    @property
-    def kind(self) -> str:
-        return "exact" if self.by is None else "at least"
+def computational(model: IterGPRegressor, X: np.ndarray, passes: int) -> Parts:
+    """The latent variance at X taken apart, in units of y squared, in batches that fit the memory."""
+    size = max(256, BATCH_BYTES // (24 * max(1, model.posterior_.rank)))
+    parts = [model.decompose(X[i : i + size], passes=passes) for i in range(0, len(X), size)]
+    joined: Any = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
+    return replace(parts[0], **joined)
 
 
-def computational(model: IterGPRegressor, X: np.ndarray, latent: np.ndarray, wider: int) -> Computational:
-    """Of these latent variances, at X: exact where the exact GP can be computed, else by `wider` times the neighbours."""
-    if model.posterior_.problem.n <= EXACT_ROWS or model.status_ is Status.EXACT:
-        size = max(256, BATCH_BYTES // (24 * max(1, model.posterior_.rank)))
-        try:
-            parts = [model.decompose(X[i : i + size]).computational for i in range(0, len(X), size)]
-            return Computational(np.concatenate(parts))
-        except InputError:  # K + noise is singular to rounding
-            pass
-    more = copy.copy(model)
-    more.neighbours = by = min(wider * (neighbours_of(model) or NEIGHBOURS), int(model.posterior_.problem.n))
-    return Computational(np.clip(latent - latent_variance(more, X), 0.0, latent), by)
+def affordable(model: IterGPRegressor, points: int) -> int:
+    """How many passes for an estimate at so many points take no more than a part of the fit's time."""
+    posterior = model.posterior_
+    if posterior.problem.n <= EXACT_ROWS or is_exact(posterior):
+        return PASSES  # none will be needed
+    blocks = batches(points, posterior.problem.n)
+    seconds = seconds_for(model, EXTRA) / len(blocks)
+    return affordable_passes(posterior, blocks[0].stop, seconds)
 
 
 def predictions(model: IterGPRegressor, X: np.ndarray, level: float) -> tuple[dict[str, np.ndarray], Values]:
     """Columns, in the units of the target and in the order of the rows; and a few words about them."""
     mean, std = model.predict(X, return_std=True)
     noise = model.noise_ * float(model.scaling_.y_scale) ** 2
-    latent = np.maximum(std**2 - noise, 0.0)
-    part, reach = computational(model, X, latent, WIDER), float(ndtri(0.5 + level / 2)) * std
+    parts, reach = computational(model, X, affordable(model, len(X))), float(ndtri(0.5 + level / 2)) * std
     columns = {
         "mean": mean,
         "std": std,
-        "computational_std": np.sqrt(part.variance),
+        "computational_std": np.sqrt(parts.computational),
         "lower": mean - reach,
         "upper": mean + reach,
     }
-    share, _ = ratio(part.variance, latent, len(X))
     about = {"rows": len(X), "mean_std": float(std.mean()), "noise_std": math.sqrt(noise), "level": level}
-    return columns, about | {"computational_share": share, "kind": part.kind, "by_neighbours": part.by}
+    return columns, about | {"computational_share": share_values(parts, len(X))}
 
 
 def neighbours_of(model: IterGPRegressor) -> int:
@@ -138,59 +125,48 @@ def neighbours_of(model: IterGPRegressor) -> int:
     return 0 if model.status_ is Status.EXACT else min(NEIGHBOURS, model.posterior_.problem.n)
 
 
-def latent_variance(model: IterGPRegressor, X: np.ndarray) -> np.ndarray:
-    return model.predict(X, return_std=True, include_noise=False)[1] ** 2
-
-
 # What is missing, and what more would buy.
 
 
 def measured(model: IterGPRegressor) -> Values:
     """The computational share of the variance at some training inputs, and how fast it still fell."""
-    X = _sample(model)
-    return {"computational_share": _share(model, X), "more_budget": {"acting": _acting(model, X), "learning": _learning(model)}}
+    X, passes = _sample(model)
+    return {
+        "computational_share": _share(model, X, passes),
+        "more_budget": {"acting": _acting(model, X), "learning": _learning(model)},
+    }
 
 
-def _sample(model: IterGPRegressor) -> np.ndarray:
-    """Some training inputs, in units of the scaled data."""
-    X = model.posterior_.problem.X
-    return X[np.sort(np.random.default_rng(0).permutation(len(X))[:POINTS])]
+def _sample(model: IterGPRegressor) -> tuple[np.ndarray, int]:
+    """Some training inputs, in units of the scaled data: as many as all passes of an estimate are affordable for."""
+    X, points = model.posterior_.problem.X, POINTS
+    passes = affordable(model, points)
+    while passes < PASSES and points > FEWEST:
+        points //= 2
+        passes = affordable(model, points)
+    points = points if passes else POINTS
+    return X[np.sort(np.random.default_rng(0).permutation(len(X))[:points])], passes
 
 
-def _share(model: IterGPRegressor, X: np.ndarray) -> Values:
+def share_values(parts: Shares, n: int) -> Values:
+    """The share, its bounds, and half the width of its 95 % interval where these points stand for n of them."""
+    share, error = ratio(parts.computational, parts.combined, n)
+    lower, upper = parts.share_bounds
+    found = {"share": share, "lower": lower, "upper": upper, "error": half_width(error, len(parts.combined))}
+    return found | {"kind": parts.method, "by_neighbours": parts.neighbours, "points": len(parts.combined)}
+
+
+def _share(model: IterGPRegressor, X: np.ndarray, passes: int) -> Values:
     """Of what `predict` gives; and, where it uses neighbours, of what the actions alone give that all predictions share."""
-    inputs = model.scaling_.original(X)
-    latent = latent_variance(model, inputs)
-    part, neighbours = computational(model, inputs, latent, MUCH_WIDER), neighbours_of(model)
-    share, error = ratio(part.variance, latent, model.posterior_.problem.n)
-    found = {"share": share, "error": error, "kind": part.kind, "by_neighbours": part.by, "points": len(X)}
-    before = _global_share(model, X, part.kind == "exact") if neighbours else None
-    return found | {"neighbours": neighbours, "global_actions": before}
-
-
-def ratio(parts: np.ndarray, wholes: np.ndarray, n: int) -> tuple[float, float]:
-    """sum(parts) / sum(wholes), and its standard error as that of n rows of which these are a random choice."""
-    m, total = len(wholes), float(wholes.sum())
-    if not total > 0:
-        return 0.0, 0.0
-    share = float(parts.sum()) / total
-    spread = float(((parts - share * wholes) ** 2).sum()) / max(1, m - 1)
-    return share, math.sqrt(spread * m * max(0.0, 1.0 - m / n)) / total
-
-
-def _global_share(model: IterGPRegressor, X: np.ndarray, exact: bool) -> Values | None:
-    """Exact, or an estimate, if its passes take no more than a part of the fit's time."""
-    posterior, done = model.posterior_, model.posterior_.state.progress
-    if exact:
-        parts = posterior.decompose(X)
-        return {"share": float(parts.computational.sum() / parts.combined.sum()), "error": 0.0, "kind": "exact"}
-    seconds = max(1.0, EXTRA * model.timings_.get("total", 0.0))
-    passes = min(PASSES, int(seconds * done.passes / max(done.seconds, 1e-6)))  # by what a pass took so far
-    if passes < 1:
-        return None
-    share = posterior.computational_share(X, passes=passes)
-    found = {"share": share.estimate, "error": float(share.error), "bias_bound": _finite(share.bias_bound)}
-    return found | {"kind": "estimate", "passes": passes}
+    parts, neighbours = computational(model, model.scaling_.original(X), passes), neighbours_of(model)
+    n = model.posterior_.problem.n
+    found = share_values(parts, n) | {"passes": passes if parts.method == "estimate" else 0, "neighbours": neighbours}
+    if not neighbours:
+        return found | {"global_actions": None}
+    # the exact process is the same for both, and so are the bounds on it
+    combined = model.scaling_.variance(model.posterior_.var(X))
+    before = taken_apart(combined, parts.combined - parts.computational_upper, parts.mathematical, parts.method, parts.neighbours)
+    return found | {"global_actions": share_values(before, n)}
 
 
 def _acting(model: IterGPRegressor, X: np.ndarray) -> Values | None:
@@ -210,7 +186,3 @@ def _learning(model: IterGPRegressor) -> Values | None:
     half, last = records[len(records) // 2 - 1], records[-1]
     return {"iterations": len(model.trace_.learning), "over_the_last": len(records) - len(records) // 2,
             "gained": half.objective - last.objective}  # fmt: skip
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -14,13 +14,15 @@ from itergp.posterior.targets import TargetPosterior
 from itergp.report import fitted, quality, share, slices
 from itergp.report.page_text import FORMAT
 from itergp.report.points import LEADING, EachTarget, Points, from_folds, from_test_data
+from itergp.report.price import seconds_for
 from itergp.report.rounding import rounded
-from itergp.report.words import title, verdict, warnings
+from itergp.report.words import percent, title, verdict, warnings
 from itergp.solver.state import Status
 from itergp.validate import as_float64, finite
 
 POSITIONS = 24  # of the slider, beside no computation and local actions
 TARGETS = 8  # on a page
+EXTRA = 0.5  # of the seconds of a fit, that a report may take for the computational share
 
 
 def numbers(
@@ -46,7 +48,7 @@ def numbers(
     L: Any = factors[0] if len(each) == 1 else None if any(factor is None for factor in factors) else factors
     y = np.column_stack([np.asarray(one.problem.y) for one in each])
     means, variances = points.path(ranks, neighbours)
-    parts = share.parts(points, variances[-1], neighbours, L)
+    parts = share.parts(points, variances[-1], neighbours, L, seconds_for(model, EXTRA))
     order, relevances = _relevance(model, posterior, names)
     lines = slices.lines(posterior, order, len(targets))
     along = [slices.variances_along(*pair, lines, ranks, neighbours) for pair in zip(each, factors, strict=True)] if lines else []
@@ -194,10 +196,9 @@ def _decomposition(parts: share.Parts, own: slice, unit: float, noise: float) ->
     order = inside[np.argsort(parts.combined[inside], kind="stable")]
     if order.size > share.SHOWN:
         order = order[np.linspace(0, order.size - 1, share.SHOWN).astype(int)]
-    exact = parts.wide is None
-    about = (
-        "Exact." if exact else f"The computational part is at least this: what {parts.wide} neighbours for each point take away."
-    )
+    found = parts.decomposition
+    most = percent(found.share_bounds[1])
+    about = "Exact." if found.exact else f"The computational part is at least this; over all points it is at most {most}."
     return {
         "mathematical": unit**2 * parts.mathematical[order],
         "computational": unit**2 * parts.computational[order],

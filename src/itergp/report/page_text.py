@@ -130,13 +130,21 @@ def _share(numbers: Json, position: int) -> list[str]:
     value = finite(share.get("value")) if last else None
     if value is None:
         return [percent(at(path, position), 0), "of the variance of f at the points"]
-    error = finite(share.get("error")) or 0.0
+    error, method = finite(share.get("error")) or 0.0, share.get("method") or "exact"
+    note = {"estimate": "between bounds", "neighbours": "at least"}.get(method, method)
     if error == 0:
         shown = percent(value, 1) if value == 0 or value >= 0.0005 else f"below 0.1{PERCENT}"
-        return [shown, f"of the variance of f, {share.get('method') or 'exact'}"]
+        return [shown, f"of the variance of f, {note}{_most(share, 1)}"]
     decimals = 1 if error < 0.01 else 0
     text = f"{100 * value:.{decimals}f} ± {100 * error:.{decimals}f}{PERCENT}"
-    return [text, f"of the variance of f, estimated at {count(share.get('points'))} points, ± one standard error"]
+    where = f"at {count(share.get('points'))} points, ± 95{PERCENT} interval"
+    return [text, f"of the variance of f, {note}{_most(share, decimals)} {where}"]
+
+
+def _most(share: Json, decimals: int) -> str:
+    """How much it is at most, where that is known to be less than all."""
+    upper = finite(share.get("upper")) if share.get("method") == "estimate" else None
+    return "" if upper is None else f": at most {percent(upper, decimals)}"
 
 
 def _time(numbers: Json, position: int) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from itergp.posterior.bounds import Bounds, joined, variance_bounds
 from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import WithoutFold, exact_variance_without, exact_without, prefix
 from itergp.posterior.uncertainty import variance_by
@@ -26,6 +27,11 @@ class Points(ABC):
     rows: np.ndarray  # which rows of the test data, or of the training data
     note: str
     source: str
+
+    @property
+    def posteriors(self) -> tuple[Posterior, ...]:
+        """One, or one for each target."""
+        return (self.posterior,)
 
     def of_target(self, target: int) -> slice:
         """Where the variances of a target are among all: they are the same for all targets."""
@@ -56,6 +62,10 @@ class Points(ABC):
     @abstractmethod
     def exact(self, L: Any) -> np.ndarray:
         """The exact GP's variances; L L^T = K_hat."""
+
+    @abstractmethod
+    def bounds(self, neighbours: int, passes: int) -> Bounds:
+        """On the exact GP's variances, from so many neighbours for each point, then so many passes over K."""
 
     @abstractmethod
     def few(self, number: int) -> np.ndarray:
@@ -104,6 +114,9 @@ class TestData(Points):
 
     def exact(self, L: np.ndarray) -> np.ndarray:
         return variance_by(L, self.posterior, self.X)
+
+    def bounds(self, neighbours: int, passes: int) -> Bounds:
+        return variance_bounds(self.posterior, self.X, neighbours, passes)
 
     def few(self, number: int) -> np.ndarray:
         return chosen_rows(self.rows.size, number)
@@ -180,6 +193,13 @@ class HeldOut(Points):
             variance[asked] = exact_variance_without(self.posterior, L, fold.F)[wanted]
         return variance
 
+    def bounds(self, neighbours: int, passes: int) -> Bounds:
+        found = Bounds(np.empty(self.rows.size), np.empty(self.rows.size))
+        for fold, wanted, asked in self._each():
+            one = fold.variance_bounds(neighbours, passes, wanted)
+            found.lower[asked], found.upper[asked] = one.lower, one.upper
+        return found
+
     def few(self, number: int) -> np.ndarray:
         """Fold by fold, so that few folds are needed: which rows are in a fold is random already."""
         return np.sort(np.argsort(self.fold, kind="stable")[:number])
@@ -204,6 +224,10 @@ class EachTarget(Points):
     def posterior(self) -> Posterior:  # type: ignore[override]
         """That of the first: their ranks and rows are the same."""
         return self.each[0].posterior
+
+    @property
+    def posteriors(self) -> tuple[Posterior, ...]:
+        return tuple(points.posterior for points in self.each)
 
     @property
     def rows(self) -> np.ndarray:  # type: ignore[override]
@@ -240,6 +264,9 @@ class EachTarget(Points):
 
     def exact(self, L: Any) -> np.ndarray:
         return np.concatenate([points.exact(own) for points, own in zip(self.each, L, strict=True)])
+
+    def bounds(self, neighbours: int, passes: int) -> Bounds:
+        return joined([points.bounds(neighbours, passes) for points in self.each])
 
     def few(self, number: int) -> np.ndarray:
         """The same points of each target."""

@@ -1,6 +1,5 @@
 """Which part of the variance is computational, and what more compute would buy: measured, with what it rests on."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +8,21 @@ import numpy as np
 from itergp.errors import InputError
 from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import prefix
-from itergp.posterior.uncertainty import EXACT_ROWS, dense_factor
+from itergp.posterior.uncertainty import (
+    EXACT_ROWS,
+    Decomposition,
+    dense_factor,
+    half_width,
+    is_exact,
+    more_neighbours,
+    ratio,
+    taken_apart,
+)
 from itergp.report.points import Points
+from itergp.report.price import affordable_passes
 from itergp.report.words import percent, roughly
 
-FEW, WIDE = 40, 384  # points and neighbours of an estimate
+FEW = 40  # points of an estimate
 SHOWN = 200  # points of a decomposition
 SEEN = 1e-4  # of the variance: a smaller share is none
 LEAST_ACTIONS = 8  # below, the path says nothing about its future
@@ -22,41 +31,38 @@ PRICE = "Seconds are those of the later half of the actions, by their number."
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Latent variances at some points, in scaled units: of the model as it predicts, and the mathematical part of them.
-
-    Exact, or the most that the mathematical part can be: what is left with `wide` neighbours for each point.
-    """
+    """Latent variances at some points, in scaled units: those of the model as it predicts, taken apart."""
 
     points: Points
     chosen: np.ndarray  # which of all points
-    combined: np.ndarray
-    mathematical: np.ndarray
-    gap: float  # how much of the combined variance the last doubling of the neighbours took away; 0 where exact
-    wide: int | None  # None where exact
+    decomposition: Decomposition
     of: int  # all points that the chosen ones stand for
 
     @property
+    def combined(self) -> np.ndarray:
+        return self.decomposition.combined
+
+    @property
+    def mathematical(self) -> np.ndarray:
+        return self.decomposition.mathematical
+
+    @property
     def computational(self) -> np.ndarray:
-        return self.combined - self.mathematical
+        return self.decomposition.computational
 
     @property
     def share(self) -> float:
-        total = float(self.combined.sum())
-        return float(self.computational.sum()) / total if total > 0 else 0.0
+        return self.decomposition.share
 
     @property
     def error(self) -> float:
-        """One standard error: the choice of points where not all were looked at, and what more neighbours might still take."""
-        m, total = len(self.combined), float(self.combined.sum())
-        if self.wide is None or not total > 0:
-            return 0.0
-        spread = float(((self.computational - self.share * self.combined) ** 2).sum()) / max(1, m - 1)
-        return math.hypot(math.sqrt(spread * m * max(0.0, 1.0 - m / self.of)) / total, self.gap / total)
+        """Half the width of a 95 % interval: the choice of points, where not all were looked at."""
+        return half_width(ratio(self.computational, self.combined, self.of)[1], len(self.combined))
 
 
 def mathematical_factor(posterior: Posterior) -> np.ndarray | None:
     """L L^T = K_hat where that is affordable and possible; None else."""
-    if posterior.problem.n > EXACT_ROWS or posterior.rank == posterior.problem.n:
+    if posterior.problem.n > EXACT_ROWS or is_exact(posterior):
         return None
     try:
         return dense_factor(posterior)
@@ -64,35 +70,51 @@ def mathematical_factor(posterior: Posterior) -> np.ndarray | None:
         return None
 
 
-def parts(points: Points, variance: np.ndarray, neighbours: int, L: np.ndarray | None) -> Parts:
-    """The variance of the model at the points, taken apart: exactly, or by many more neighbours at a few of the points."""
+def parts(points: Points, variance: np.ndarray, neighbours: int, L: np.ndarray | None, seconds: float) -> Parts:
+    """The variance of the model at the points, taken apart: exactly, or between bounds at a few of the points."""
     posterior, m = points.posterior, len(variance)
     everything = np.arange(m)
-    if posterior.rank == posterior.problem.n:
-        return Parts(points, everything, variance, variance, 0.0, None, m)
+    if all(is_exact(one) for one in points.posteriors):
+        return Parts(points, everything, taken_apart(variance, variance, variance), m)
     if L is not None:
-        exact = np.minimum(points.exact(L), variance)  # beyond only by rounding
-        return Parts(points, everything, variance, exact, 0.0, None, m)
+        exact = points.exact(L)
+        return Parts(points, everything, taken_apart(variance, exact, exact), m)
     chosen = points.few(FEW)
-    few, wide = points.some(chosen), max(WIDE, 4 * neighbours)
-    combined = variance[chosen]
-    half, least = (np.minimum(few.local(number)[1], combined) for number in (wide // 2, wide))
-    least = np.minimum(least, half)
-    return Parts(few, chosen, combined, least, float((half - least).sum()), wide, m)
+    few, wide = points.some(chosen), more_neighbours(posterior, neighbours, FEW)
+    passes = affordable_passes(posterior, len(chosen), seconds)
+    if passes:
+        bounds = few.bounds(wide, passes)
+        return Parts(few, chosen, taken_apart(variance[chosen], bounds.lower, bounds.upper, "estimate", wide), m)
+    upper = few.local(wide)[1]
+    return Parts(few, chosen, taken_apart(variance[chosen], np.zeros_like(upper), upper, "neighbours", wide), m)
 
 
-def share_value(found: Parts) -> dict[str, Any]:
-    method, about = "exact", "Computed exactly, at every point."
-    if found.wide is not None:
-        method = "estimated"
-        about = (
-            f"Estimated at {len(found.combined)} of the points: what {found.wide} neighbours for each of them would take away, "
-            "so at least this much. The error is one standard error: the choice of the points, and what the last doubling of "
-            "these neighbours still took away."
-        )
-    elif found.points.posterior.rank == found.points.posterior.problem.n:
+ABOUT = {
+    "exact": "Computed exactly, at every point.",
+    "estimate": (
+        "Between bounds at {points} of the points, which a few passes over the kernel matrix gave: the value is the lower one. "
+        "The error is half of a 95 % interval, for the choice of the points."
+    ),
+    "neighbours": (
+        "At least this, at {points} of the points: it is what {neighbours} neighbours for each of them would take away. Bounds "
+        "from passes over the kernel matrix would have taken too long. The error is half of a 95 % interval, for the choice of "
+        "the points."
+    ),
+}
+
+
+def share_value(looked_at: Parts) -> dict[str, Any]:
+    found, posterior = looked_at.decomposition, looked_at.points.posterior
+    about = ABOUT[found.method].format(points=len(found.combined), neighbours=found.neighbours)
+    if all(is_exact(one) for one in looked_at.points.posteriors):
         about = "As many actions as rows: this is the exact Gaussian process, and nothing is left to compute."
-    return {"value": found.share, "error": found.error, "method": method, "points": len(found.combined), "about": about}
+    elif posterior.rank == posterior.problem.n:
+        about += " There are as many actions as rows: what is computational is the rounding of products in float32."
+    lower, upper = found.share_bounds
+    return {
+        "value": found.share, "error": looked_at.error, "lower": lower, "upper": upper, "method": found.method,
+        "points": len(found.combined), "about": about,
+    }  # fmt: skip
 
 
 def along(found: Parts, variances: np.ndarray) -> list[float]:

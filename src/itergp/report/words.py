@@ -19,11 +19,22 @@ def verdict(values: dict[str, Any]) -> list[str]:
 
 def _share(values: dict[str, Any]) -> str:
     share, where = values["share"], _where(values)
-    if values["fitted"]["status"] == "EXACT":
+    if values["fitted"]["status"] == "EXACT" and not share["value"] > 0:
         return "None of the variance is computational: this is the exact Gaussian process for these hyper-parameters."
-    known = share["method"] == "exact"
-    amount = percent(share["value"]) if known else f"About {percent(share['value'])} ± {percent(share['error'])}"
-    return f"{amount} of the variance at {where} is computational. {values['more']['sentence']}"
+    rounding = values["fitted"]["status"] == "EXACT"
+    more = "It is the rounding of products in float32; float64 has next to none." if rounding else values["more"]["sentence"]
+    return f"{amount(share)} of the variance at {where} is computational. {more}"
+
+
+def amount(share: dict[str, Any]) -> str:
+    """A computational share, as much as is known of it."""
+    value = percent(share["value"])
+    if share["method"] == "exact":
+        return value
+    error = f" ± {percent(share['error'])}" if share["error"] > 0 else ""
+    if share["method"] == "neighbours":
+        return f"At least {value}{error}"
+    return f"About {value}{error} (between {value} and {percent(share['upper'])} at {share['points']:,} points)"
 
 
 def _quality(values: dict[str, Any], target: dict[str, Any]) -> str:
