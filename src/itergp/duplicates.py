@@ -11,6 +11,8 @@ import numpy as np
 
 from itergp.validate import Array
 
+NOTHING = 1e-24  # of a variance: rounding alone
+
 
 @dataclass(frozen=True, eq=False)
 class Merged:
@@ -56,6 +58,12 @@ def unmerged(X: Array, y: Array) -> Merged:
 def mean_square(y: Array, counts: Array, scatter: Any) -> float:
     """Of all observations and targets, whose means in groups of `counts` are y, (u,) or (u, t), with `scatter` around them."""
     return float(((counts @ y**2).sum() + np.sum(scatter)) / (counts.sum() * (y.size // len(y))))
+
+
+def variances(y: Array, counts: Array, scatter: Any) -> Array:
+    """`mean_square` of each target, a column of y; that of one which is nothing beside the others is theirs: it has no unit."""
+    own = (counts @ y**2 + scatter) / counts.sum()
+    return np.where(own > NOTHING * own.mean(), own, own.mean())
 
 
 def within_groups(merged: Merged, noise: float) -> float:

@@ -1,8 +1,7 @@
 """IterGPRegressor: scikit-learn manners, scaling, budgets; no mathematics inside."""
 
-import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
@@ -18,15 +17,17 @@ from itergp.budgets import Budget
 from itergp.duplicates import Merged, merge_rows, unmerged
 from itergp.errors import InputError, InterruptedWarning, StorageError
 from itergp.fitting import Clock, Hyperparameters, Plan, believed, hyperparameters, infer, reporter, solved, stopping, update
-from itergp.incoming import new_inputs, training_data
+from itergp.incoming import FirstRows, assign, check_flags, new_inputs, training_data, unchanged_on_error
 from itergp.linalg.compute import Compute, peak_bytes
 from itergp.persistence import about, constructor_parameters, fitted_attributes, note_learned, open_checkpoint
 from itergp.posterior.combined import Posterior
 from itergp.posterior.local import NEIGHBOURS
 from itergp.posterior.uncertainty import Certificate
-from itergp.progress import CallbackSupportMixin, Watch, watching_interrupts, with_callbacks
+from itergp.prior.gp import Prior
+from itergp.progress import CallbackSupportMixin, Interrupts, Watch, watching_interrupts, with_callbacks
 from itergp.scaling import Parts, Scaling, Unscaled
 from itergp.schedules import policy_for
+from itergp.solver.problem import centred
 from itergp.solver.state import Status, Step
 from itergp.translate import translate_kernel, translate_mean
 from itergp.validate import Array, count
@@ -82,10 +83,13 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     status_ : how the fit ended; `status_.advice` is a sentence.
     timings_ : seconds of each part, and in total; with those of `refine` and `partial_fit`.
     scaling_, row_counts_, scatter_ : how the data were scaled; how many rows each merged row stands for; their spread.
+    first_rows_ : the rows so far, as they came, while they are too few to learn from for good (`partial_fit`); else None.
     n_features_in_, feature_names_in_ : as in scikit-learn.
     """
 
     posterior_: Any
+    first_rows_: FirstRows | None
+    timings_: dict[str, float]
 
     def __init__(
         self,
@@ -126,56 +130,45 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     @with_callbacks
     def fit(self, X: Any, y: Any) -> "IterGPRegressor":
         """Learn hyper-parameters and condition on the data, within the budget. Ctrl-C leaves a valid model."""
-        with _unchanged_on_error(self), watching_interrupts() as interrupts:
+        with unchanged_on_error(self), watching_interrupts() as interrupts:
             clock = Clock(Budget.parse(self.budget))
-            X, y = training_data(self, X, y, reset=True)
-            scaling = Scaling.of(X, y) if self.normalize else Scaling.none(X, y)
-            plan = self._plan(scaling.inputs(X), scaling.targets(y), clock)
-            checkpoint, found = open_checkpoint(self.checkpoint, plan)
-            clock.lap("prepare")
-            with Watch(self, interrupts, self.verbose, clock.deadline, self._callback_root(), checkpoint) as watch:
-                if found is None:
-                    found = hyperparameters(plan, clock, watch)
-                    note_learned(None if interrupts.asked else checkpoint, found)
-                clock.lap("learn")
-                attributes = _attributes(found, scaling, plan.data)
-                watch.begin("acting")
-                report = reporter(watch, attributes, checkpoint)
-                posterior, resumed = infer(plan, found, clock, report, checkpoint, interrupts)
-                watch.end()
-                clock.lap("act")
-                _assign(self, attributes(posterior))
-                learned = () if found.learned is None else tuple(found.learned.trace)
-                self.trace_ = Trace(learned, posterior.trace, resumed, peak_bytes())
-                self.timings_ = clock.total()
+            self._fit_rows(*training_data(self, X, y, reset=True), clock, interrupts, self.checkpoint, self._callback_root())
         return self._told_if_interrupted()
 
     def partial_fit(self, X: Any, y: Any) -> "IterGPRegressor":
         """The first call is `fit`. Later ones keep scaling and hyper-parameters, append the rows and act on them.
 
-        A row with known inputs merges into the old one, where `merge_duplicates`. The budget is that of each call.
+        While there are fewer than 100 rows with differing targets, these are provisional: each time that the rows have
+        doubled, all of them are fitted anew. A row with known inputs merges into the old one, where `merge_duplicates`. The
+        budget is that of each call.
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
-        with _unchanged_on_error(self), watching_interrupts() as interrupts:
+        with unchanged_on_error(self), watching_interrupts() as interrupts:
             clock = Clock(Budget.parse(self.budget))
             X, y = training_data(self, X, y, reset=False)
             if y.shape[1:] != self.posterior_.problem.y.shape[1:]:
                 raise InputError(
                     f"y has shape {y.shape}; expected {len(y)} rows of {self.scaling_.y_mean.size} targets, as in fit."
                 )
+            first = None if self.first_rows_ is None else self.first_rows_.joined(X, y)
+            if first is not None and first.due:
+                earlier = self.timings_
+                self._fit_rows(first.X, first.y, clock, interrupts)
+                self.timings_ = clock.total(earlier)
+                return self._told_if_interrupted()
             X, y, old = self.scaling_.inputs(X), self.scaling_.targets(y), self._data()
             more = old.absorb(X, y) if self.merge_duplicates else old.append(X, y)
             with Watch(self, interrupts, self.verbose, clock.deadline) as watch:
                 posterior = update(self.posterior_, old, more, self.noise_, clock, reporter(watch), interrupts)
-            self.row_counts_, self.scatter_ = more.counts, more.scatter
+            self.row_counts_, self.scatter_, self.first_rows_ = more.counts, more.scatter, first
             self._set_posterior(posterior, clock)
         return self._told_if_interrupted()
 
     def refine(self, budget: Any = None) -> "IterGPRegressor":
         """The same model after more computation: further seconds, or further actions. Twice is one longer run."""
         check_is_fitted(self)
-        with _unchanged_on_error(self), watching_interrupts() as interrupts:
+        with unchanged_on_error(self), watching_interrupts() as interrupts:
             clock, before = Clock(Budget.parse(budget)), self.posterior_
             with Watch(self, interrupts, self.verbose, clock.deadline) as watch:
                 n = before.problem.n
@@ -282,7 +275,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         """Write the model into one file. With `refinable=False` it predicts, but `refine` and `partial_fit` are over."""
         check_is_fitted(self)
         _check_path(path)
-        storage.save(path, self.posterior_, about(self), refinable)
+        storage.save(path, self.posterior_, about(self, refinable), refinable)
 
     @classmethod
     def load(cls, path: str | PathLike[str], classes: Iterable[type] = ()) -> "IterGPRegressor":
@@ -291,7 +284,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         posterior, said = storage.load(path, classes)
         try:
             estimator, attributes = cls(**constructor_parameters(posterior, said)), fitted_attributes(posterior, said)
-            _assign(estimator, attributes | {"trace_": Trace((), posterior.trace, int(said["resumed_from"]))})
+            assign(estimator, attributes | {"trace_": Trace((), posterior.trace, int(said["resumed_from"]))})
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(
                 f"{path} holds a posterior, but no IterGPRegressor ({error!r}); use itergp.storage.load."
@@ -299,6 +292,33 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         return estimator
 
     # Inside.
+
+    def _fit_rows(
+        self, X: Array, y: Array, clock: Clock, interrupts: Interrupts, checkpoint: Any = None, root: Any = None
+    ) -> None:
+        """Scale, learn and act, whatever was there before."""
+        scaling = Scaling.of(X, y) if self.normalize else Scaling.none(X, y)
+        plan = self._plan(scaling.inputs(X), scaling.targets(y), clock)
+        residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), scaling.inputs(X), scaling.targets(y))
+        first = FirstRows.of(X, y, residual, plan.learns)
+        plan = replace(plan, learnable=first is None or first.told)
+        checkpoint, found = open_checkpoint(checkpoint, plan)
+        clock.lap("prepare")
+        with Watch(self, interrupts, self.verbose, clock.deadline, root, checkpoint) as watch:
+            if found is None:
+                found = hyperparameters(plan, clock, watch)
+                note_learned(None if interrupts.asked else checkpoint, found)
+            clock.lap("learn")
+            attributes = _attributes(found, scaling, plan.data, first)
+            watch.begin("acting")
+            report = reporter(watch, attributes, checkpoint)
+            posterior, resumed = infer(plan, found, clock, report, checkpoint, interrupts)
+            watch.end()
+            clock.lap("act")
+            assign(self, attributes(posterior))
+            learned = () if found.learned is None else tuple(found.learned.trace)
+            self.trace_ = Trace(learned, posterior.trace, resumed, peak_bytes())
+            self.timings_ = clock.total()
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         units = " [kernel, mean and noise in units of the scaled data]" if self.normalize is True else ""
@@ -358,7 +378,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
 
     def _plan(self, X: Array, y: Array, clock: Clock) -> Plan:
         """Everything that could be wrong is found before the learning begins."""
-        self._check_flags()
+        check_flags(self)
         data = merge_rows(X, y) if self.merge_duplicates else unmerged(X, y)
         return Plan(
             data=data,
@@ -371,17 +391,6 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
             seed=self._seed(),
         )
 
-    def _check_flags(self) -> None:
-        for name in ("normalize", "merge_duplicates"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise InputError(f"{name} is {getattr(self, name)!r}; expected True or False.")
-        if self.neighbours != "auto":
-            count("neighbours", self.neighbours, least=0)
-        if not isinstance(self.verbose, bool):
-            count("verbose", self.verbose, least=0)
-        if self.checkpoint is not None and not isinstance(self.checkpoint, str | PathLike):
-            raise InputError(f"checkpoint is {self.checkpoint!r}; expected a path, or None.")
-
     def _told_if_interrupted(self) -> "IterGPRegressor":
         if self.status_ is Status.INTERRUPTED:
             warnings.warn(
@@ -392,7 +401,9 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         return self
 
 
-def _attributes(found: Hyperparameters, scaling: Scaling, data: Merged) -> Callable[[Posterior], dict[str, Any]]:
+def _attributes(
+    found: Hyperparameters, scaling: Scaling, data: Merged, first: FirstRows | None
+) -> Callable[[Posterior], dict[str, Any]]:
     """The attributes of a model that was fitted so far."""
     return lambda posterior: {
         "posterior_": believed(posterior, found.noise, data.counts),
@@ -402,6 +413,7 @@ def _attributes(found: Hyperparameters, scaling: Scaling, data: Merged) -> Calla
         "scaling_": scaling,
         "row_counts_": data.counts,
         "scatter_": data.scatter,
+        "first_rows_": first,
     }
 
 
@@ -415,22 +427,3 @@ def _randomness(random_state: Any) -> np.random.RandomState:
 def _check_path(path: Any) -> None:
     if not isinstance(path, str | PathLike):
         raise InputError(f"path is {path!r}; expected a path to a file, such as 'model.itergp'.")
-
-
-@contextlib.contextmanager
-def _unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Bad input leaves a fitted model as it was. What scikit-learn keeps for its callbacks stays: it tidies up itself."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        own = {name: value for name, value in vars(estimator).items() if name.startswith(("_callback", "_skl"))}
-        for name in list(vars(estimator)):
-            delattr(estimator, name)
-        _assign(estimator, {**before, **own})
-        raise
-
-
-def _assign(estimator: Any, attributes: dict[str, Any]) -> None:
-    for name, value in attributes.items():
-        setattr(estimator, name, value)

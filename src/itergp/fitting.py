@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from itergp.budgets import LEARNING_SHARE, Budget, FromTheStart, Until, actions_in_memory
-from itergp.duplicates import Merged, mean_square
+from itergp.duplicates import Merged, variances
 from itergp.errors import InputError
 from itergp.linalg.compute import Compute
 from itergp.posterior.combined import NEW_ROWS, Posterior
@@ -73,8 +73,10 @@ class Clock:
         self.timings[name] = self.timings.get(name, 0.0) + now - self._last
         self._last = now
 
-    def total(self) -> dict[str, float]:
-        return self.timings | {"total": time.perf_counter() - self.began}
+    def total(self, earlier: dict[str, float] | None = None) -> dict[str, float]:
+        """The seconds of each part so far, with those of earlier calls."""
+        now = self.timings | {"total": time.perf_counter() - self.began}
+        return now if earlier is None else earlier | {name: earlier.get(name, 0.0) + value for name, value in now.items()}
 
     def after(self, earlier: dict[str, float]) -> dict[str, float]:
         """The seconds of a model that was acted on once more, since its earlier calls: all of this call went into acting."""
@@ -94,6 +96,12 @@ class Plan:
     policy: Any
     compute: Compute
     seed: int
+    learnable: bool = True  # whether the data tell something: targets that differ
+
+    @property
+    def learns(self) -> bool:
+        """Whether anything is to be learned."""
+        return self.method != "none" and not self.start.keeps_kernel()
 
     @property
     def method(self) -> str:
@@ -120,13 +128,15 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     given = _given_noise(plan.noise, start.noise, data.targets)
     learn_noise = given is None and method != "none" and not start.keeps_noise()
     if given is None:
-        given = _start_noise(start.noise, b, data) if learn_noise else start.noise
+        given = _start_noise(start.noise, b, plan) if learn_noise else start.noise
         if given is None:
             raise InputError("noise is 'learn' but learn is False; give the noise variance as a number, such as noise=0.01.")
     if method == "none" or (start.keeps_kernel() and not learn_noise):
         return Hyperparameters(start.kernel, given)
     if start.keeps_kernel():
         raise InputError("kernel: its hyper-parameters are fixed, but the noise is not; give noise=<number> or learn=False.")
+    if not plan.learnable:
+        return Hyperparameters(start.kernel, given)
     from itergp.learning import learn
 
     if watch.interrupts.asked:
@@ -156,11 +166,10 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     return Hyperparameters(learned.kernel, learned.noise, learned)
 
 
-def _start_noise(white: float | None, b: np.ndarray, data: Merged) -> Any:
+def _start_noise(white: float | None, b: np.ndarray, plan: Plan) -> Any:
     """Where learning begins: a noise for each target; a number where there is one target."""
-    scatter = np.broadcast_to(data.scatter, b.shape[1])
-    sizes = [mean_square(b[:, [j]], data.counts, scatter[j]) for j in range(b.shape[1])]
-    noise = np.array([START_NOISE * (size or 1.0) if white is None else white for size in sizes])
+    sizes = variances(b, plan.data.counts, plan.data.scatter) if plan.learnable else np.ones(b.shape[1])
+    noise = START_NOISE * sizes if white is None else np.full(b.shape[1], white)
     return float(noise[0]) if noise.size == 1 else noise
 
 

@@ -1,14 +1,20 @@
-"""X and y as scikit-learn's manners want them, with errors that name the argument and say what to do."""
+"""X, y and options as scikit-learn's manners want them, with errors that name the argument and say what to do; and the first
+rows of a stream, which are too few to learn from for good."""
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
 from itergp.errors import InputError
-from itergp.validate import Array
+from itergp.spread import CONSTANT
+from itergp.validate import Array, count
+
+ENOUGH = 100  # rows that tell something: from here on hyper-parameters and scaling stay
 
 
 class InputTypeError(InputError, TypeError):
@@ -92,3 +98,73 @@ def _distinct_names(name: str, columns: list[Any]) -> None:
     for i, column in enumerate(columns):
         if column in columns[:i]:
             raise InputError(f"{name} has two columns named {column!r}; expected distinct names. Rename or drop one of them.")
+
+
+# The first rows of a stream.
+
+
+@dataclass(frozen=True, eq=False)
+class FirstRows:
+    """All rows so far, in their own units: what a model learned from them is kept only until they have doubled."""
+
+    X: Array
+    y: Array
+    fitted: int  # how many of them told something when scaling and hyper-parameters were last sought
+    told: bool  # whether there was anything to learn from
+
+    @staticmethod
+    def of(X: Array, y: Array, residual: Array, learns: bool) -> "FirstRows | None":
+        """None where the rows suffice: to learn, or for scaling alone. `residual` is what the prior mean leaves of y."""
+        told = telling(residual, y)
+        return None if told >= (ENOUGH if learns else 1) else FirstRows(X, y, telling(y, y), told > 0)
+
+    def joined(self, X: Array, y: Array) -> "FirstRows":
+        return replace(self, X=np.concatenate([self.X, X]), y=np.concatenate([self.y, y]))
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to fit them anew: twice as many tell something as last time, or enough for good."""
+        now = telling(self.y, self.y)
+        return now > 0 and (now >= 2 * self.fitted or now >= ENOUGH > self.fitted)
+
+
+def telling(b: Array, y: Array) -> int:
+    """How many rows of b differ from their median by more than the rounding of y: of n different numbers all, or all but one."""
+    b = b.reshape(len(b), -1)
+    far = np.abs(b - np.median(b, axis=0)) > CONSTANT * np.abs(y).max(axis=0)
+    return int(far.any(axis=1).sum())
+
+
+# Options, and errors that change nothing.
+
+
+def check_flags(estimator: Any) -> None:
+    """Those options that nothing else looks at before the work begins."""
+    for name in ("normalize", "merge_duplicates"):
+        if not isinstance(getattr(estimator, name), bool | np.bool_):
+            raise InputError(f"{name} is {getattr(estimator, name)!r}; expected True or False.")
+    if estimator.neighbours != "auto":
+        count("neighbours", estimator.neighbours, least=0)
+    if not isinstance(estimator.verbose, bool):
+        count("verbose", estimator.verbose, least=0)
+    if estimator.checkpoint is not None and not isinstance(estimator.checkpoint, str | PathLike):
+        raise InputError(f"checkpoint is {estimator.checkpoint!r}; expected a path, or None.")
+
+
+@contextlib.contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Bad input leaves a fitted model as it was. What scikit-learn keeps for its callbacks stays: it tidies up itself."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        own = {name: value for name, value in vars(estimator).items() if name.startswith(("_callback", "_skl"))}
+        for name in list(vars(estimator)):
+            delattr(estimator, name)
+        assign(estimator, {**before, **own})
+        raise
+
+
+def assign(estimator: Any, attributes: dict[str, Any]) -> None:
+    for name, value in attributes.items():
+        setattr(estimator, name, value)

@@ -6,6 +6,7 @@ import numpy as np
 
 from itergp.errors import InputError, StorageError
 from itergp.fitting import Hyperparameters, Plan
+from itergp.incoming import FirstRows
 from itergp.posterior.combined import Posterior
 from itergp.posterior.targets import TargetPosterior
 from itergp.prior.kernels import parameters, with_parameters
@@ -15,18 +16,20 @@ from itergp.storage import Checkpoint
 from itergp.storage.files import Tensors, array_digest
 from itergp.storage.specs import decode, describe, encode, table
 
+FIRST_ROWS = ("X", "y", "fitted", "told")
 SCALING = ("x_mean", "x_scale", "y_mean", "y_scale")
 
 
-def about(estimator: Any) -> dict[str, Any]:
+def about(estimator: Any, refinable: bool = True) -> dict[str, Any]:
     """A fitted estimator beside its posterior, for JSON. Objects among the parameters are in the posterior itself."""
-    names = getattr(estimator, "feature_names_in_", None)
+    names, first = getattr(estimator, "feature_names_in_", None), estimator.first_rows_ if refinable else None
     return {
         "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
         "noise": np.asarray(estimator.noise_).tolist(),
         "scaling": {name: getattr(estimator.scaling_, name).tolist() for name in SCALING},
         "row_counts": None if (estimator.row_counts_ == 1).all() else estimator.row_counts_.tolist(),
         "scatter": np.asarray(estimator.scatter_).tolist(),
+        "first_rows": None if first is None else {name: np.asarray(getattr(first, name)).tolist() for name in FIRST_ROWS},
         "feature_names": None if names is None else [str(name) for name in names],
         "timings": estimator.timings_,
         "resumed_from": estimator.trace_.resumed_from,
@@ -54,6 +57,7 @@ def fitted_attributes(posterior: Posterior | TargetPosterior, about: dict[str, A
         "scaling_": Scaling(**{name: np.asarray(about["scaling"][name], dtype=np.float64) for name in SCALING}),
         "row_counts_": np.ones(n, dtype=np.intp) if counts is None else np.asarray(counts, dtype=np.intp),
         "scatter_": _scatter(about["scatter"], posterior.problem.y.shape[1:]),
+        "first_rows_": _first_rows(about.get("first_rows")),
         "timings_": dict(about["timings"]),
         "n_features_in_": posterior.problem.X.shape[1],
     }
@@ -70,6 +74,13 @@ def _numbers(value: Any) -> Any:
 def _scatter(value: Any, targets: tuple[int, ...]) -> Any:
     """One number for each target. Early files have the sum over targets, which then share one noise: all that it enters."""
     return np.full(targets, float(value) / targets[0]) if targets and not isinstance(value, list) else _numbers(value)
+
+
+def _first_rows(said: dict[str, Any] | None) -> FirstRows | None:
+    if said is None:
+        return None
+    X, y = (np.asarray(said[name], dtype=np.float64) for name in ("X", "y"))
+    return FirstRows(X, y, int(said["fitted"]), bool(said["told"]))
 
 
 _OBJECT = {"object": True}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from itergp.duplicates import variances
 from itergp.prior.kernels import Kernel, OnColumns, Periodic, parameters, with_parameters
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Space:
         if learn_noise:
             least, most = NOISE_RANGE
             given = np.atleast_1d(np.asarray(noise, dtype=np.float64))
-            own = np.maximum([rows.variance] if np.ndim(noise) == 0 else [one.variance for one in rows.each()], 1e-300)
+            own = np.maximum([rows.variance] if np.ndim(noise) == 0 else variances(rows.y, rows.counts, rows.scatter), 1e-300)
             low.append(np.log(np.where(given > 0, np.minimum(least * own, given), least * own)))
             high.append(np.log(np.maximum(most * own, given)))
             centre.append(np.log(1e-2 * own))

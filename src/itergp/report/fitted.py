@@ -68,6 +68,8 @@ def is_learned(model: Any) -> bool:
     """Whether the kernel was: by the records, which neither a file nor a checkpoint keeps; then by what was asked for."""
     if model.trace_.learning:
         return True
+    if model.first_rows_ is not None and not model.first_rows_.told:
+        return False
     return str(model.learn) not in ("none", "False") and not _given(model).keeps_kernel()
 
 
