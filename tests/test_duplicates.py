@@ -5,7 +5,7 @@ import pytest
 
 from helpers import KERNELS, data_folder, exact
 from itergp import IterGPRegressor, LinearMean, MaxActions, Prior, UnitVector, condition
-from itergp.duplicates import merge_rows, unmerged, within_groups
+from itergp.duplicates import _digests, merge_rows, unmerged, within_groups
 
 NOISE = 0.07
 
@@ -98,3 +98,19 @@ def test_on_kegg_undirected_it_removes_71_percent_of_the_rows():
     table = np.loadtxt(data_folder() / "keggundirected.csv.gz", delimiter=",")
     merged = merge_rows(table[:, :-1], table[:, -1])
     assert 1.0 - len(merged.X) / len(table) == pytest.approx(0.71, abs=0.005)
+
+
+def test_rows_whose_digests_are_the_same_by_chance_stay_apart(monkeypatch):
+    X, y, _ = repeated()
+    expected = merge_rows(X, y)
+    monkeypatch.setattr("itergp.duplicates._digests", lambda X: np.zeros(len(X), dtype=np.uint64))
+    found = merge_rows(X, y)
+    for name in ("X", "y", "counts", "group"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("values", [[0.0, 1.0], [-1.0, 0.0, 0.5, 3.0], np.arange(30.0), 1e6 + np.arange(40.0)], ids=len)
+def test_digests_of_rows_on_a_grid_hardly_ever_agree(values):
+    d = {2: 14, 4: 7, 30: 3, 40: 3}[len(values)]
+    X = np.stack(np.meshgrid(*[values] * d), axis=-1).reshape(-1, d)
+    assert len(np.unique(_digests(X))) == len(X)
