@@ -13,8 +13,8 @@ import itergp
 SOURCE = Path(itergp.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py"))
 ROOMS = (
-    "errors", "validate", "spread", "duplicates", "prior", "linalg", "solver", "posterior", "learning", "baselines", "metrics",
-    "storage", "tables", "plots", "scaling", "translate", "budgets", "schedules", "progress", "incoming", "fitting",
+    "errors", "validate", "spread", "duplicates", "prior", "linalg", "solver", "posterior", "endings", "learning", "baselines",
+    "metrics", "storage", "tables", "plots", "scaling", "translate", "budgets", "schedules", "progress", "incoming", "fitting",
     "persistence", "report", "estimator", "datasets", "testing", "experiments", "demo", "cli",
 )  # fmt: skip
 LARGEST = 450

@@ -33,6 +33,9 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the names load w
         KernelError as KernelError,
     )
     from itergp.errors import (
+        LearningWarning as LearningWarning,
+    )
+    from itergp.errors import (
         MemoryLimitError as MemoryLimitError,
     )
     from itergp.errors import (
@@ -144,8 +147,8 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the names load w
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "itergp.errors": "InputError InterruptedWarning ItergpError KernelError MemoryLimitError PolicyError PrecisionWarning "
-    "StorageError StorageWarning",
+    "itergp.errors": "InputError InterruptedWarning ItergpError KernelError LearningWarning MemoryLimitError PolicyError "
+    "PrecisionWarning StorageError StorageWarning",
     "itergp.estimator": "IterGPRegressor",
     "itergp.linalg.compute": "Compute",
     "itergp.posterior.combined": "Posterior condition",

@@ -33,5 +33,9 @@ class InterruptedWarning(UserWarning):
     """A run ended early because of an error outside the method (a callback, memory); what was computed is kept."""
 
 
+class LearningWarning(UserWarning):
+    """The budget ended learning where it had hardly begun: hyper-parameters are the starting values, or close to them."""
+
+
 class StorageWarning(UserWarning):
     """A checkpoint could not be written; the fit goes on, and the last checkpoint stays."""

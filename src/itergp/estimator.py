@@ -80,7 +80,8 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     posterior_ : the `itergp.Posterior` in scaled units; everything below the manners. With one noise for each target, a
         `TargetPosterior`: the same actions, and a posterior for each target in `posterior_.each`.
     trace_ : what was done: `learning`, `steps` and `resumed_from`.
-    status_ : how the fit ended; `status_.advice` is a sentence.
+    status_ : how the inference ended; `status_.advice` is a sentence.
+    learning_ : how learning ended, and after how many iterations; `learning_.advice` is a sentence.
     timings_ : seconds of each part, and in total; with those of `refine` and `partial_fit`.
     scaling_, row_counts_, scatter_ : how the data were scaled; how many rows each merged row stands for; their spread.
     first_rows_ : the rows so far, as they came, while they are too few to learn from for good (`partial_fit`); else None.
@@ -380,13 +381,14 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         """Everything that could be wrong is found before the learning begins."""
         check_flags(self)
         data = merge_rows(X, y) if self.merge_duplicates else unmerged(X, y)
+        by_the_clock = isinstance(self.policy, str) and self.policy == "auto" and clock.budget.seconds is not None
         return Plan(
             data=data,
             start=translate_kernel(self.kernel, X.shape[1]),
             mean=translate_mean(self.mean, X, y),
             noise=self.noise,
             learn=self.learn,
-            policy=policy_for(self.policy, len(data.X), clock.for_acting(learning=self.learn not in (False, "none"))),
+            policy="auto" if by_the_clock else policy_for(self.policy, len(data.X), clock.budget),
             compute=Compute(self.dtype, self.cache, "auto", self.threads),
             seed=self._seed(),
         )
@@ -410,6 +412,7 @@ def _attributes(
         "kernel_": found.kernel,
         "noise_": found.noise,
         "status_": posterior.status,
+        "learning_": found.learning,
         "scaling_": scaling,
         "row_counts_": data.counts,
         "scatter_": data.scatter,

@@ -1,6 +1,7 @@
 """The course of a fit: scale, merge, learn, act. Plain values in, plain values out; the estimator has the manners."""
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,8 @@ import numpy as np
 
 from itergp.budgets import LEARNING_SHARE, Budget, FromTheStart, Until, actions_in_memory
 from itergp.duplicates import Merged, variances
-from itergp.errors import InputError
+from itergp.endings import Ending, Learning
+from itergp.errors import InputError, LearningWarning
 from itergp.linalg.compute import Compute
 from itergp.posterior.combined import NEW_ROWS, Posterior
 from itergp.posterior.targets import TargetPosterior
@@ -17,7 +19,7 @@ from itergp.prior.gp import Prior
 from itergp.prior.kernels import Kernel
 from itergp.prior.means import Mean
 from itergp.progress import Interrupts, Watch
-from itergp.schedules import default_stop
+from itergp.schedules import default_schedule, default_stop, policy_by_the_clock
 from itergp.solver.loop import accept_waiting, solve
 from itergp.solver.more_data import extend
 from itergp.solver.policies import UnitVector
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 START_NOISE = 0.1  # of the targets' variance, where learning begins
 Report = Callable[[State], bool]  # after each step; True asks to stop
 METHODS = ("auto", "neighbours", "exact", "iterative", "sgpr", "elbo", "subset", "none")
+GIVEN = Learning(Ending.NOT_ASKED)
 FEW = 128  # actions after Ctrl-C during learning: columns of K only, no pass
 
 
@@ -54,13 +57,6 @@ class Clock:
         """A little before the end: what comes after the last step takes a moment."""
         seconds = self.budget.seconds
         return None if seconds is None else self.began + seconds - min(0.2, 0.02 * seconds)
-
-    def for_acting(self, learning: bool) -> Budget:
-        """What the inference may count on: the same for the same budget, so that a fit that resumes acts as before."""
-        seconds = self.budget.seconds
-        if seconds is None:
-            return self.budget
-        return Budget(seconds=(1.0 - LEARNING_SHARE) * seconds if learning else seconds)
 
     def left(self) -> Budget:
         """The budget, with the seconds that are left of it."""
@@ -93,7 +89,7 @@ class Plan:
     mean: Mean
     noise: Any  # a variance, one for each target, or "learn"
     learn: Any
-    policy: Any
+    policy: Any  # "auto" where it is chosen after learning, by the time that is left
     compute: Compute
     seed: int
     learnable: bool = True  # whether the data tell something: targets that differ
@@ -118,6 +114,7 @@ class Hyperparameters:
     kernel: Kernel
     noise: Any  # a number, or one for each target
     learned: "Learned | None" = None
+    learning: Learning = GIVEN
 
 
 def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
@@ -136,11 +133,12 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     if start.keeps_kernel():
         raise InputError("kernel: its hyper-parameters are fixed, but the noise is not; give noise=<number> or learn=False.")
     if not plan.learnable:
-        return Hyperparameters(start.kernel, given)
+        return Hyperparameters(start.kernel, given, learning=Learning(Ending.NOTHING_TO_LEARN))
     from itergp.learning import learn
 
+    interrupted = Hyperparameters(start.kernel, given, learning=Learning(Ending.INTERRUPTED))
     if watch.interrupts.asked:
-        return Hyperparameters(start.kernel, given)
+        return interrupted
     seconds = clock.left().seconds
     watch.begin("learning")
     try:
@@ -160,10 +158,12 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
                 compute=plan.compute,
             )
     except KeyboardInterrupt:
-        return Hyperparameters(start.kernel, given)
+        return interrupted
     finally:
         watch.end()
-    return Hyperparameters(learned.kernel, learned.noise, learned)
+    if learned.learning.falls_short:
+        warnings.warn(learned.learning.advice, LearningWarning, stacklevel=5)
+    return Hyperparameters(learned.kernel, learned.noise, learned, learned.learning)
 
 
 def _start_noise(white: float | None, b: np.ndarray, plan: Plan) -> Any:
@@ -216,8 +216,12 @@ def infer(
     plan: Plan, found: Hyperparameters, clock: Clock, report: Report, checkpoint: Any, interrupts: Interrupts
 ) -> tuple[Posterior, int]:
     """The posterior that the budget allows, and the action from which it resumed. After Ctrl-C: a few actions, no pass."""
-    data, seed, policy = plan.data, plan.seed, plan.policy
+    data, seed = plan.data, plan.seed
     problem = Problem(Prior(found.kernel, plan.mean), data.X, data.y, data.noise(float(np.min(found.noise))), plan.compute)
+    policy = plan.policy
+    if isinstance(policy, str):
+        hurry = interrupts.asked and (checkpoint is None or "policy" not in checkpoint.about)
+        policy = default_schedule(problem.n, clock.budget) if hurry else policy_by_the_clock(problem, clock.left(), checkpoint)
     state = None if checkpoint is None else checkpoint.resume(problem, policy)
     resumed = 0 if state is None else state.rank
     if interrupts.asked:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from itergp.endings import Ending, Learning
 from itergp.errors import InputError, StorageError
 from itergp.fitting import Hyperparameters, Plan
 from itergp.incoming import FirstRows
@@ -33,6 +34,7 @@ def about(estimator: Any, refinable: bool = True) -> dict[str, Any]:
         "feature_names": None if names is None else [str(name) for name in names],
         "timings": estimator.timings_,
         "resumed_from": estimator.trace_.resumed_from,
+        "learning": _learning_value(estimator.learning_),
     }
 
 
@@ -59,6 +61,7 @@ def fitted_attributes(posterior: Posterior | TargetPosterior, about: dict[str, A
         "scatter_": _scatter(about["scatter"], posterior.problem.y.shape[1:]),
         "first_rows_": _first_rows(about.get("first_rows")),
         "timings_": dict(about["timings"]),
+        "learning_": _learning(about.get("learning"), about["parameters"].get("learn")),
         "n_features_in_": posterior.problem.X.shape[1],
     }
     if about["feature_names"] is not None:
@@ -81,6 +84,17 @@ def _first_rows(said: dict[str, Any] | None) -> FirstRows | None:
         return None
     X, y = (np.asarray(said[name], dtype=np.float64) for name in ("X", "y"))
     return FirstRows(X, y, int(said["fitted"]), bool(said["told"]))
+
+
+def _learning_value(learning: Learning) -> dict[str, Any]:
+    return {"ended": learning.ended.name, "iterations": learning.iterations}
+
+
+def _learning(value: dict[str, Any] | None, asked: Any = None) -> Learning:
+    """How learning ended. Early files do not say; but they say where nothing was learned."""
+    if value is None:
+        return Learning(Ending.NOT_ASKED if asked in (False, "none") else Ending.UNKNOWN)
+    return Learning(Ending[value["ended"]], int(value["iterations"]))
 
 
 _OBJECT = {"object": True}
@@ -115,7 +129,8 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
         return checkpoint, None
     try:
         values = {path: np.asarray(value) if isinstance(value, list) else value for path, value in learned["parameters"].items()}
-        return checkpoint, Hyperparameters(with_parameters(plan.start.kernel, values), _numbers(learned["noise"]))
+        kernel = with_parameters(plan.start.kernel, values)
+        return checkpoint, Hyperparameters(kernel, _numbers(learned["noise"]), learning=_learning(learned.get("how")))
     except (KeyError, TypeError, ValueError) as error:
         checkpoint.close()
         raise StorageError(f"checkpoint {path} does not say what was learned ({error}); delete it to start anew.") from None
@@ -125,4 +140,5 @@ def note_learned(checkpoint: Checkpoint | None, found: Hyperparameters) -> None:
     """So that a fit that resumes need not learn again."""
     if checkpoint is not None:
         values = {path: np.asarray(value).tolist() for path, value in parameters(found.kernel).items()}
-        checkpoint.note({"learned": {"parameters": values, "noise": np.asarray(found.noise).tolist()}})
+        noise, how = np.asarray(found.noise).tolist(), _learning_value(found.learning)
+        checkpoint.note({"learned": {"parameters": values, "noise": noise, "how": how}})

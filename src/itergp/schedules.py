@@ -1,10 +1,16 @@
-"""Which policy: by name, or by size and budget."""
+"""Which policy: by name, or by size and budget, and by how fast this machine is."""
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from itergp.budgets import Budget, actions_in_memory
 from itergp.errors import InputError
+from itergp.linalg.blas import blas_threads
+from itergp.solver.loop import solve
 from itergp.solver.policies import (
     BlockKrylov,
     ConjugateGradient,
@@ -16,12 +22,19 @@ from itergp.solver.policies import (
     blocks_and_residuals,
     default_actions,
 )
+from itergp.solver.problem import Problem
 from itergp.solver.stopping import MaxActions, StoppingCriterion
+from itergp.storage.files import Tensors
+from itergp.storage.specs import decode, encode, putting, table
 
 EXACT_ROWS = 2048  # up to here the exact GP costs about a second
-ROWS_CUBED = 5e9  # rows^3 per second on the way to the exact GP: measured at 2,048 rows on one slow core
+ROWS_CUBED = 5e9  # rows^3 per second on the way to the exact GP, by which it is guessed: at 2,048 rows on one slow core
+FASTER = 30.0  # times the guess: no machine is so much faster that it need be measured
+PROBE = 512  # rows of the exact GP that is timed before
+ROW = 0.17e-6  # seconds of an action that needs no pass, by n
 PAIR, COLUMN = 0.6e-9, 0.03e-9  # seconds of a pass over K, by n^2: to evaluate, and for each column (float64, two slow cores)
 FIRST_PASS = 0.4  # of the time for the inference; a pass that the clock cuts is lost
+WITHOUT_PASS = 0.1  # the same for a block without one, of which there are many
 BLOCK = 128
 EARLY = 32  # residuals before the second block, where the clock may end it there
 POLICIES: dict[str, Callable[[], Policy]] = {
@@ -47,16 +60,27 @@ def policy_for(policy: Any, n: int, budget: Budget) -> Any:
     return POLICIES[policy]()
 
 
-def default_schedule(n: int, budget: Budget) -> Policy:
+def policy_by_the_clock(problem: Problem, left: Budget, checkpoint: Any = None) -> Policy:
+    """The default schedule for the seconds that are left, on this machine. A fit that resumes goes on as it began."""
+    if checkpoint is not None and "policy" in checkpoint.about:
+        return decode(checkpoint.about["policy"], Tensors(), table())
+    policy = default_schedule(problem.n, left, lambda: exact_seconds(problem))
+    if checkpoint is not None:
+        checkpoint.note({**checkpoint.about, "policy": encode(policy, putting(Tensors()), "policy")})
+    return policy
+
+
+def default_schedule(n: int, budget: Budget, measure: Callable[[], float] | None = None) -> Policy:
     """The exact GP where the budget allows it; else what is best for the variance, for the mean, and for the variance again.
 
-    `budget.seconds` are those that are left for the inference.
+    `budget.seconds` are those that are left for the inference; `measure` says how many the exact GP would take.
     """
-    if reaches_exact(n, budget):  # by the clock, it may be cut after all: then any rows, not the first ones
+    if reaches_exact(n, budget, measure):  # by the clock, it may be cut after all: then any rows, not the first ones
         return UnitVector("sequential" if budget.seconds is None else "random", block_size=512)
     b = affordable_block(n, budget)
     if not b:
-        return UnitVector("random", block_size=BLOCK)  # columns of K only: no pass
+        columns = int(WITHOUT_PASS * (budget.seconds or 0.0) / (ROW * n))
+        return UnitVector("random", block_size=min(BLOCK, max(16, columns // 16 * 16)))  # columns of K only: no pass
     return blocks_and_residuals(b, early=0 if budget.seconds is None else EARLY)
 
 
@@ -68,13 +92,33 @@ def affordable_block(n: int, budget: Budget) -> int:
     return int(min(BLOCK, max(0.0, columns)) // 16 * 16)
 
 
-def reaches_exact(n: int, budget: Budget) -> bool:
-    """Whether n actions fit the budget and the memory."""
+def reaches_exact(n: int, budget: Budget, measure: Callable[[], float] | None = None) -> bool:
+    """Whether n actions fit the budget and the memory. A run that is cut after all has most of its rows: the last cost most."""
     if budget.seconds is not None:
-        return n**3 / ROWS_CUBED < 0.8 * budget.seconds and actions_in_memory(n) >= n
+        guess = n**3 / ROWS_CUBED
+        if measure is None or n <= PROBE or guess > FASTER * budget.seconds:
+            return guess <= budget.seconds and actions_in_memory(n) >= n
+        return actions_in_memory(n) >= n and measure() <= budget.seconds
     if budget.actions is not None:
         return budget.actions >= n
     return n <= EXACT_ROWS
+
+
+def exact_seconds(problem: Problem) -> float:
+    """How long n unit vectors take: a few rows are acted on, and what grows as n^2 and as n^3 is scaled up."""
+    n, m = problem.n, min(PROBE, problem.n)
+    few = Problem(problem.prior, problem.X[:m], problem.y[:m], problem.N[:m], replace(problem.compute, cache=0))
+    A = np.ones((m, m))
+    with blas_threads(problem.compute.threads):
+        cubes = min(_seconds(lambda: A @ A) for _ in range(2))  # the first one wakes threads
+    whole = _seconds(lambda: solve(few, UnitVector(block_size=m), MaxActions(m)))
+    return max(0.0, whole - cubes) * (n / m) ** 2 + cubes * (n / m) ** 3
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 def default_stop(n: int, budget: Budget) -> StoppingCriterion:

@@ -18,8 +18,8 @@ def centre_and_spread(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     unit = binary_unit(A)
     A = A / unit
     centre, spread, largest = A.mean(axis=0), A.std(axis=0), np.abs(A).max(axis=0)
-    share = max(1, int(FEW * len(A))) / len(A)
-    reach = ((1.0 - DOMINATED**-2) / (share + (share / (1.0 - share)) ** 2)) ** 0.5 if share < 1 else np.inf
+    share = max(1, int(FEW * len(A))) / max(len(A), ROWS)
+    reach = ((1.0 - DOMINATED**-2) / (share + (share / (1.0 - share)) ** 2)) ** 0.5
     for j in np.flatnonzero(np.abs(A - centre).max(axis=0) > reach * spread):  # or else no few values can dominate
         near = _near(A[:, j], float(spread[j]))
         if near is not None:

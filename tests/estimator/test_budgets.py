@@ -160,6 +160,68 @@ def test_the_exact_process_is_aimed_at_where_the_budget_allows_it():
     assert type(default_schedule(50_000, Budget())).__name__ == "Schedule"
 
 
+def test_a_budget_that_suffices_for_the_exact_process_on_this_machine_takes_it():
+    """By what is measured: with a guess alone, 5 s made 1,481 actions and took them all, where 10 s were exact after 2."""
+    fast, slow = (lambda: 0.9), (lambda: 60.0)
+    assert not reaches_exact(2300, Budget(seconds=2.0))
+    assert reaches_exact(2300, Budget(seconds=2.0), fast)
+    assert reaches_exact(3500, Budget(seconds=20.0))
+    assert not reaches_exact(3500, Budget(seconds=20.0), slow)
+    for n in (600, 2300, 9000, 30_000):
+        reached = [reaches_exact(n, Budget(seconds=s), lambda n=n: n**3 / 2e10) for s in np.geomspace(0.01, 1e4, 50)]
+        assert reached == sorted(reached)  # a larger budget is exact where a smaller one is
+
+
+def test_nothing_is_measured_where_no_machine_could_make_a_difference():
+    def measure():
+        raise AssertionError("measured")
+
+    assert reaches_exact(300, Budget(seconds=1.0), measure)
+    assert not reaches_exact(100_000, Budget(seconds=60.0), measure)
+
+
+def test_the_seconds_of_the_exact_process_are_scaled_up_from_a_few_rows(monkeypatch):
+    """With a clock that goes by the work: multiplying matrices as m^3, acting as m^2 and m^3."""
+    import itergp.schedules as schedules
+
+    taken = iter([0.5, 0.1, 1.1])  # two products, of which the first wakes threads; then the exact process of 512 rows
+    monkeypatch.setattr(schedules, "_seconds", lambda work: (work(), next(taken))[1])
+    data = make_data(2048)
+    problem = condition(Prior(1.0 * Matern32(0.3)), data.X, data.y, 0.1, stop=MaxActions(0)).problem
+    assert schedules.exact_seconds(problem) == pytest.approx(1.0 * 4**2 + 0.1 * 4**3)
+
+
+def test_time_that_learning_leaves_over_decides_and_a_fit_that_resumes_goes_on_as_it_began(monkeypatch, tmp_path):
+    import itergp.schedules as schedules
+
+    asked = []
+
+    def seconds(problem):
+        asked.append(problem.n)
+        return takes
+
+    monkeypatch.setattr(schedules, "exact_seconds", seconds)
+    data, how = make_data(600), {"learn": False, "noise": 0.1, "budget": "40s"}
+    takes = 30.0  # more than the share of the time that is kept for inference where learning takes all that it may
+    assert IterGPRegressor(**how).fit(data.X, data.y).status_ is Status.EXACT
+    takes = 50.0
+    begun = IterGPRegressor(**how | {"budget": "1s"}, checkpoint=tmp_path / "fit").fit(data.X, data.y)
+    assert type(begun.posterior_.policy).__name__ == "Schedule"
+    takes, asked[:] = 1e-3, []
+    again = IterGPRegressor(**how | {"budget": "1s"}, checkpoint=tmp_path / "fit").fit(data.X, data.y)
+    assert not asked
+    assert repr(again.posterior_.policy) == repr(begun.posterior_.policy)
+    assert again.trace_.resumed_from == begun.posterior_.rank
+
+
+def test_blocks_without_a_pass_are_as_wide_as_a_part_of_the_time_allows():
+    widths = [default_schedule(300_000, Budget(seconds=s)).block_size for s in (0.1, 3.0, 10.0, 20.0)]
+    assert widths[0] == 16
+    assert widths == sorted(widths)
+    assert widths[-1] <= 128
+    assert default_schedule(57_000, Budget.parse("1s")).block_size == 16
+
+
 def test_the_first_pass_is_as_wide_as_the_time_allows():
     assert affordable_block(50_000, Budget()) == affordable_block(15_000, Budget.parse("8s")) == 128
     widths = [affordable_block(57_000, Budget(seconds=s)) for s in (1, 8, 15, 24, 60, 600)]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from itergp.errors import InputError, InterruptedWarning, ItergpError, PrecisionWarning, StorageWarning
+from itergp.errors import InputError, InterruptedWarning, ItergpError, LearningWarning, PrecisionWarning, StorageWarning
 
 app = typer.Typer(
     help="Gaussian processes that know what they have not computed.",
@@ -23,6 +23,7 @@ app = typer.Typer(
 console = Console(markup=False, highlight=False, emoji=False)
 messages = Console(markup=False, highlight=False, emoji=False, stderr=True)
 BAR_WIDTH = 24
+SHOWN = (InterruptedWarning, LearningWarning, PrecisionWarning, StorageWarning)  # of the library; others say nothing here
 
 BudgetOption = Annotated[str | None, typer.Option(help="Wall clock such as 60s, 5m or 1h, or a count such as '200 actions'.")]
 HeaderOption = Annotated[
@@ -36,7 +37,7 @@ ModelArgument = Annotated[Path, typer.Argument(help="A model, as `fit` writes it
 def reporting() -> Iterator[None]:
     """Errors end a command with one line: code 2 for bad use, 1 for a failure. The library's warnings are lines too."""
     with warnings.catch_warnings():
-        for shown in (InterruptedWarning, PrecisionWarning, StorageWarning):
+        for shown in SHOWN:
             warnings.simplefilter("always", shown)
         warnings.showwarning = _note  # type: ignore[assignment]
         try:
@@ -77,5 +78,5 @@ def _fail(text: str, code: int) -> NoReturn:
 
 def _note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     """Warnings of other libraries say nothing to who sits at the terminal."""
-    if issubclass(category, InterruptedWarning | PrecisionWarning | StorageWarning):
+    if issubclass(category, SHOWN):
         say(f"Note: {message}")

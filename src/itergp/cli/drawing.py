@@ -56,7 +56,8 @@ def _bought(values: Values) -> Iterable[tuple[str, str]]:
     yield "actions", f"{budget['actions']:,} of {values['distinct_rows']:,}, in {passes(budget['passes'])} over the kernel matrix"
     parts = ", ".join(f"{name} {seconds[key]:.1f}" for key, name in (("learn", "learning"), ("act", "acting")) if key in seconds)
     yield "seconds", f"{seconds.get('total', 0.0):.1f}" + (f" ({parts})" if parts else "")
-    yield "ended by", f"{budget['status']}. {budget['advice']}"
+    yield "inference ended", f"{budget['status']}. {budget['advice']}"
+    yield "learning ended", f"{values['learning']['ended']}. {values['learning']['advice']}"
 
 
 def _share_lines(share: Values) -> Iterable[str]:
@@ -92,7 +93,7 @@ def _with_neighbours(share: Values) -> str:
 def _more_lines(values: Values) -> Iterable[str]:
     acting, learning, share = values["more_budget"]["acting"], values["more_budget"]["learning"], values["computational_share"]
     if values["budget"]["status"] == "exact":
-        yield "`refine` has nothing to add: this is the exact Gaussian process for these hyper-parameters."
+        yield "`refine` has nothing to add: inference is exact for these hyper-parameters."
     elif share["kind"] == "exact":
         yield f"`refine` can lower that variance by the computational share, {percent(share['share'])}, and no further."
     if acting is not None:

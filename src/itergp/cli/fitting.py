@@ -115,4 +115,4 @@ def _compute(model: Any, budget: Any, text: str, work: Callable[[], Any], layout
     from itergp.cli.drawing import draw_model
 
     draw_model(values)
-    say(f"Saved: {out} ({values['bytes'] / 1e6:.1f} MB)")
+    say(f"Saved: {out} ({values['bytes'] / 1e6:.1f} MB). {values['learning']['advice']} Inference: {values['budget']['status']}.")

@@ -45,6 +45,11 @@ def described(model: IterGPRegressor, layout: Layout, path: Path) -> Values:
             "status": model.status_.value,
             "advice": model.status_.advice,
         },
+        "learning": {
+            "ended": model.learning_.ended.value,
+            "iterations": model.learning_.iterations,
+            "advice": model.learning_.advice,
+        },
     }
 
 

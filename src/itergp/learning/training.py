@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from itergp.endings import Ending, Learning
 from itergp.errors import InputError
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Objective, Space
@@ -25,6 +26,8 @@ METHODS = ("auto", "neighbours", "exact", "subset", "iterative", "sgpr", "elbo",
 EXACT_ROWS = 1000  # up to here the exact likelihood is as fast as any other
 SMALL_BATCH, NEIGHBOURS = 3000, 30
 SUBSET, INDUCING_POINTS, BLOCK = 2000, 512, 256
+FEW_ROWS, FEW_EXACT_ROWS = 1000, 250  # with which a time limit begins, however many there are
+SEARCH_SHARE = 0.1  # of the time that is left, for finding the neighbours of a batch
 SETTLED = 1e-3  # nats per observation that finding the neighbours anew must still bring
 
 
@@ -48,7 +51,15 @@ class Learned:
     trace: tuple[Record, ...] = ()
     stages: tuple[str, ...] = ()
     at_bounds: tuple[str, ...] = ()
-    interrupted: bool = False
+    ended: Ending = Ending.CONVERGED
+
+    @property
+    def interrupted(self) -> bool:
+        return self.ended is Ending.INTERRUPTED
+
+    @property
+    def learning(self) -> Learning:
+        return Learning(self.ended, len(self.trace))
 
 
 class OutOfTime(Exception):  # noqa: N818 (no error)
@@ -67,11 +78,13 @@ class Run:
     theta: np.ndarray
     seconds: float | None
     callback: Callable[[Record], Any] | None
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=lambda: time.monotonic())
     objective: float = np.inf
     trace: list[Record] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
+    ended: Ending = Ending.NOT_ASKED  # of the last stage, or of all
     per_evaluation: float = 0.0  # seconds, of the last stage
+    per_pair: float = 0.0  # seconds, of the last search for neighbours
 
     @property
     def left(self) -> float:
@@ -109,7 +122,8 @@ class Run:
 
         try:
             options = {"maxiter": iterations, "maxcor": 20}
-            minimize(total, best, jac=True, method="L-BFGS-B", bounds=self.space.bounds, callback=after, options=options)
+            found = minimize(total, best, jac=True, method="L-BFGS-B", bounds=self.space.bounds, callback=after, options=options)
+            self.ended = Ending.LIMIT if found.nit >= iterations else Ending.CONVERGED
         finally:
             self.theta = best
             self.per_evaluation = (time.monotonic() - began) / max(1, evaluations)
@@ -143,16 +157,17 @@ def learn(
     kernel.check_features(rows.X.shape[1])
     space = Space.of(kernel, noise, rows, learn_noise)
     run = Run(space, space.vector(kernel, noise), seconds, callback)
-    interrupted = False
     try:
         for name, objective, iterations in _stages(method, rows, run, seed, compute):
             run.minimise(name, objective, iterations)
-    except (OutOfTime, Enough):
-        pass
+    except OutOfTime:
+        run.ended = Ending.BUDGET
+    except Enough:
+        run.ended = Ending.STOPPED
     except KeyboardInterrupt:
-        interrupted = True
+        run.ended = Ending.INTERRUPTED
     kernel, noise = space.values(run.theta) if method != "none" else (kernel, noise)
-    return Learned(kernel, noise, run.objective, tuple(run.trace), tuple(run.stages), space.at_bounds(run.theta), interrupted)
+    return Learned(kernel, noise, run.objective, tuple(run.trace), tuple(run.stages), space.at_bounds(run.theta), run.ended)
 
 
 def _checked(noise: Any, targets: int) -> Any:
@@ -191,7 +206,12 @@ def _merged(rows: Rows) -> dict[str, Any]:
 def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     from itergp.learning.exact import exact
 
-    yield "exact", _summed(rows, run, lambda of: exact(of.X, of.y, **_merged(of), compute=compute)), 200
+    def of(some: Rows) -> Objective:
+        return _summed(some, run, lambda of: exact(of.X, of.y, **_merged(of), compute=compute))
+
+    if run.seconds is not None and rows.n > 2 * FEW_EXACT_ROWS:
+        yield "exact, a few rows", of(_few(rows, FEW_EXACT_ROWS, seed)), 15
+    yield "exact", of(rows), 200
 
 
 def _subset(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
@@ -236,26 +256,50 @@ def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
 
 
 def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
-    """A small batch while the metric is still far off, then all rows, with the neighbours found anew between rounds."""
+    """A small batch while the metric is still far off, then all rows, with the neighbours found anew between rounds.
 
-    def at(batch: int | None, m: int) -> Objective:
-        found = NeighbourLikelihood.at(run.kernel, rows, m, batch, seed, compute.threads, run.tick)
+    Within a time limit a few rows come first, so that something is learned in any case; and a batch has its neighbours among
+    as many rows as can be searched in a share of the time: the likelihood of those rows, that is.
+    """
+
+    def at(batch: int | None, m: int, pool: int | None = None) -> Objective:
+        some, began = rows if pool is None or pool >= rows.n else _few(rows, pool, seed), time.monotonic()
+        found = NeighbourLikelihood.at(run.kernel, some, m, batch, seed, compute.threads, run.tick)
+        run.per_pair = 2.0 * (time.monotonic() - began) / (found.batch.size * some.n)
         return _summed(found.rows, run, lambda of: replace(found, rows=of))  # the neighbours are those of all targets
 
-    batch = None
+    batch = pool = None
+    if run.seconds is not None and rows.n > FEW_ROWS:
+        yield "neighbours, a few rows", at(None, NEIGHBOURS // 2, FEW_ROWS), 15
     if rows.n > SMALL_BATCH:
-        yield "neighbours, a small batch", at(SMALL_BATCH // 2, NEIGHBOURS // 2), 15
-        yield "neighbours, a batch", at(SMALL_BATCH, NEIGHBOURS), 15
-        batch = _affordable(rows.n, run)
+        yield "neighbours, a small batch", at(SMALL_BATCH // 2, NEIGHBOURS // 2, _searchable(SMALL_BATCH // 2, run)), 15
+        yield "neighbours, a batch", at(SMALL_BATCH, NEIGHBOURS, _searchable(SMALL_BATCH, run)), 15
+        pool = _searchable(SMALL_BATCH, run)
+        batch = _affordable(min(rows.n, pool or rows.n), run)
     before = np.inf
     for _ in range(6):
-        yield "neighbours, all rows" if batch is None else "neighbours, a large batch", at(batch, NEIGHBOURS), 15
+        name = "neighbours, all rows" if batch is None and (pool or rows.n) >= rows.n else "neighbours, a large batch"
+        yield name, at(batch, NEIGHBOURS, pool), 15
         if before - run.objective < SETTLED:
+            run.ended = Ending.CONVERGED
             return
         before = run.objective
 
 
+def _few(rows: Rows, count: int, seed: int) -> Rows:
+    return rows.some(np.random.default_rng([seed, count]).permutation(rows.n)[:count])
+
+
+def _searchable(batch: int, run: Run) -> int | None:
+    """Among how many rows the neighbours of a batch can be sought in a share of the time that is left; None: any."""
+    if run.seconds is None:
+        return None
+    return max(SMALL_BATCH, int(2.0 * SEARCH_SHARE * run.left / (batch * max(run.per_pair, 1e-12))))
+
+
 def _affordable(n: int, run: Run) -> int | None:
-    """All rows, or as many as the time that is left allows to evaluate some thirty times, after a batch of SMALL_BATCH."""
-    batch = SMALL_BATCH * run.left / (30.0 * max(run.per_evaluation, 1e-6))
+    """All of n rows, or as many as the time that is left allows to evaluate some thirty times, and to search twice, after a
+    batch of SMALL_BATCH."""
+    per_row = 30.0 * max(run.per_evaluation, 1e-6) / SMALL_BATCH + run.per_pair * n
+    batch = run.left / per_row
     return None if batch >= n else max(SMALL_BATCH, int(batch))

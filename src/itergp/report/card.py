@@ -35,7 +35,8 @@ def facts(model: Any) -> list[tuple[str, str]]:
         ("data", f"{rows:,} rows{merged}; {model.n_features_in_:,} features{told}"),
         ("kernel", f"{formula(model.kernel_)}, noise {', '.join(f'{v:.3g}' for v in noise)} ({units})"),
         ("computed", f"{posterior.rank:,} of {n:,} actions in {passes}{local}"),
-        ("ended", f"{model.status_.value}. {model.status_.advice}"),
+        ("inference", f"{model.status_.value}. {model.status_.advice}"),
+        ("learning", f"{model.learning_.ended.value}. {model.learning_.advice}"),
     ]
     if "total" in model.timings_:
         found.insert(3, ("seconds", f"{model.timings_['total']:.1f}"))

@@ -129,7 +129,7 @@ def more(found: Parts, neighbours: int, trace: Any) -> dict[str, Any]:
     posterior = found.points.posterior
     r, n = posterior.rank, posterior.problem.n
     if r == n:
-        return _nothing("More compute buys nothing: this is the exact Gaussian process for these hyper-parameters.")
+        return _nothing("More actions change nothing: inference is exact for these hyper-parameters.")
     if r < LEAST_ACTIONS:
         return _nothing(f"What more compute would buy cannot be told from {r} actions.")
     total = float(found.combined.sum())

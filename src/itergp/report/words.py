@@ -83,7 +83,8 @@ def warnings(values: dict[str, Any], shown: int) -> list[str]:
         if text == " They are too narrow.":
             held = percent(target["metrics"]["coverage"][-1])
             found.append(f"The 95 % intervals for {target['name']} hold {held} of the observations: they are too narrow.")
-    if values["fitted"]["status"] in ("INTERRUPTED", "PRECISION_LIMIT", "ACTIONS_EXHAUSTED"):
+    ended, short = values["fitted"]["status"], values["fitted"].get("learned_too_little")
+    if short or ended in ("INTERRUPTED", "PRECISION_LIMIT", "ACTIONS_EXHAUSTED"):
         found.append(values["fitted"]["ended"])
     targets = len(values["fitted"]["targets"])
     if targets > shown:

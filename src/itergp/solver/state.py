@@ -34,7 +34,7 @@ class Status(Enum):
 _ADVICE = {
     Status.CONVERGED: "The criterion was met. Nothing to do.",
     Status.BUDGET: "The budget is used. The posterior is valid, and its variance says what is missing; `refine` goes on.",
-    Status.EXACT: "As many independent actions as data: this is the exact Gaussian process. More compute buys nothing.",
+    Status.EXACT: "As many independent actions as data: exact inference for these hyper-parameters. More actions change nothing.",
     Status.ACTIONS_EXHAUSTED: "The policy has no new direction to offer. `refine` with another policy to go on.",
     Status.PRECISION_LIMIT: "Rounding hides what further actions would show. Use Compute(dtype='float64') or more noise.",
     Status.INTERRUPTED: "The run was stopped from outside. What was computed is kept and valid; `refine` goes on.",

@@ -1,0 +1,52 @@
+"""How learning ended: a value with a sentence of advice, as the solver has one. It says nothing about the inference."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+FEW = 5  # iterations: after fewer, hyper-parameters are close to where they began
+
+
+class Ending(Enum):
+    """How the learning of hyper-parameters ended."""
+
+    CONVERGED = "converged"
+    LIMIT = "iteration limit"
+    BUDGET = "budget"
+    STOPPED = "stopped by a callback"
+    INTERRUPTED = "interrupted"
+    NOT_ASKED = "not asked for"
+    NOTHING_TO_LEARN = "nothing to learn from"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How it ended, and after how many iterations."""
+
+    ended: Ending = Ending.UNKNOWN
+    iterations: int = 0
+
+    @property
+    def falls_short(self) -> bool:
+        """Whether the budget ended it where it had hardly begun."""
+        return self.ended is Ending.BUDGET and self.iterations < FEW
+
+    @property
+    def advice(self) -> str:
+        after = f"after {self.iterations} {'iteration' if self.iterations == 1 else 'iterations'}"
+        if self.ended in (Ending.BUDGET, Ending.STOPPED, Ending.INTERRUPTED) and not self.iterations:
+            after = "before its first iteration, so the hyper-parameters are the starting values"
+        return _ADVICE[self.ended].format(after=after) + (_SHORT if self.falls_short else "")
+
+
+_ADVICE = {
+    Ending.CONVERGED: "Learning converged {after}.",
+    Ending.LIMIT: "Learning ended {after}, its limit.",
+    Ending.BUDGET: "The budget ended learning {after}.",
+    Ending.STOPPED: "A callback ended learning {after}.",
+    Ending.INTERRUPTED: "Learning was interrupted {after}; fit again to go on.",
+    Ending.NOT_ASKED: "The hyper-parameters were given, not learned.",
+    Ending.NOTHING_TO_LEARN: "The data say nothing about the hyper-parameters yet: they are the starting values.",
+    Ending.UNKNOWN: "How learning ended is not known.",
+}
+_SHORT = " Predictions can be far worse than the data allow: fit again with a larger budget."
