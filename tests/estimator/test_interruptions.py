@@ -53,13 +53,13 @@ def test_control_c_at_some_moment_of_a_long_fit(delay):
 
 def test_control_c_during_the_learning_keeps_the_best_so_far(monkeypatch):
     import itergp.learning
-    from itergp.learning import Learned
+    from itergp.learning import Ending, Learned
 
     def interrupted(X, y, kernel, noise, **how):
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
-            return Learned(kernel, 0.123, 0.0, interrupted=True)
+            return Learned(kernel, 0.123, 0.0, ended=Ending.INTERRUPTED)
 
     monkeypatch.setattr(itergp.learning, "learn", interrupted)
     data = make_data(400)
