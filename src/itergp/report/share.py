@@ -107,7 +107,7 @@ def share_value(looked_at: Parts) -> dict[str, Any]:
     found, posterior = looked_at.decomposition, looked_at.points.posterior
     about = ABOUT[found.method].format(points=len(found.combined), neighbours=found.neighbours)
     if all(is_exact(one) for one in looked_at.points.posteriors):
-        about = "As many actions as rows: this is the exact Gaussian process, and nothing is left to compute."
+        about = "As many actions as rows: exact inference for these hyper-parameters, so no action is left to take."
     elif posterior.rank == posterior.problem.n:
         about += " There are as many actions as rows: what is computational is the rounding of products in float32."
     lower, upper = found.share_bounds
