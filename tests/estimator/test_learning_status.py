@@ -76,6 +76,11 @@ def test_what_was_given_was_not_asked_for():
     assert not told
 
 
+def test_equal_targets_have_nothing_to_learn_from():
+    model = IterGPRegressor().fit(DATA.X, np.ones(len(DATA.X)))
+    assert model.learning_ == Learning(Ending.NOTHING_TO_LEARN)
+
+
 def test_each_way_to_end_is_told_apart():
     def end(callback=None, method="exact", **how):
         return learn(DATA.X, DATA.y, 1.0 * Matern32([1.0, 1.0]), 0.1, method=method, callback=callback, **how).ended
