@@ -38,4 +38,4 @@ class LearningWarning(UserWarning):
 
 
 class StorageWarning(UserWarning):
-    """A checkpoint could not be written; the fit goes on, and the last checkpoint stays."""
+    """A checkpoint could not be written: the fit goes on, and the last one stays. Or it lacks files: the fit starts anew."""

@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from itergp import storage
 from itergp.budgets import Budget
 from itergp.duplicates import Merged, merge_rows, unmerged
-from itergp.errors import InputError, InterruptedWarning, StorageError
+from itergp.errors import InputError, InterruptedWarning
 from itergp.fitting import Clock, Hyperparameters, Plan, believed, hyperparameters, infer, reporter, solved, stopping, update
 from itergp.incoming import FirstRows, assign, check_flags, new_inputs, training_data, unchanged_on_error
 from itergp.linalg.compute import Compute, peak_bytes
-from itergp.persistence import about, constructor_parameters, fitted_attributes, note_learned, open_checkpoint
+from itergp.persistence import about, constructor_parameters, fitted_attributes, note_learned, open_checkpoint, restoring
 from itergp.posterior.combined import Posterior
 from itergp.posterior.local import NEIGHBOURS
 from itergp.posterior.uncertainty import Certificate
@@ -283,13 +283,9 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         """The model in a file, with the same predictions. `classes` are your own kernels, means and policies, if any."""
         _check_path(path)
         posterior, said = storage.load(path, classes)
-        try:
+        with restoring(path):
             estimator, attributes = cls(**constructor_parameters(posterior, said)), fitted_attributes(posterior, said)
             assign(estimator, attributes | {"trace_": Trace((), posterior.trace, int(said["resumed_from"]))})
-        except (KeyError, TypeError, ValueError) as error:
-            raise StorageError(
-                f"{path} holds a posterior, but no IterGPRegressor ({error!r}); use itergp.storage.load."
-            ) from None
         return estimator
 
     # Inside.

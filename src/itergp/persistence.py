@@ -1,5 +1,7 @@
 """What files say about an estimator: its parameters, scaling and names in a model; what it learned in a checkpoint."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ from itergp.prior.kernels import parameters, with_parameters
 from itergp.scaling import Scaling
 from itergp.solver.stopping import StoppingCriterion
 from itergp.storage import Checkpoint
-from itergp.storage.files import Tensors, array_digest
+from itergp.storage.checks import array_of, counted, number
+from itergp.storage.files import Malformed, Tensors, array_digest
 from itergp.storage.specs import decode, describe, encode, table
 
 FIRST_ROWS = ("X", "y", "fitted", "told")
@@ -50,40 +53,66 @@ def constructor_parameters(posterior: Posterior | TargetPosterior, about: dict[s
 
 def fitted_attributes(posterior: Posterior | TargetPosterior, about: dict[str, Any]) -> dict[str, Any]:
     """What `fit` had set, but for the trace."""
-    n, counts = posterior.problem.n, about["row_counts"]
+    (n, d), targets, counts = posterior.problem.X.shape, posterior.problem.y.shape[1:], about["row_counts"]
     attributes = {
         "posterior_": posterior,
         "kernel_": posterior.problem.prior.kernel,
-        "noise_": _numbers(about["noise"]),
+        "noise_": _noise(about["noise"], targets),
         "status_": posterior.status,
-        "scaling_": Scaling(**{name: np.asarray(about["scaling"][name], dtype=np.float64) for name in SCALING}),
-        "row_counts_": np.ones(n, dtype=np.intp) if counts is None else np.asarray(counts, dtype=np.intp),
-        "scatter_": _scatter(about["scatter"], posterior.problem.y.shape[1:]),
-        "first_rows_": _first_rows(about.get("first_rows")),
-        "timings_": dict(about["timings"]),
+        "scaling_": _scaling(about["scaling"], d, targets),
+        "row_counts_": np.ones(n, dtype=np.intp) if counts is None else array_of(counts, "row_counts", n, least=1, whole=True),
+        "scatter_": _scatter(about["scatter"], targets),
+        "first_rows_": _first_rows(about.get("first_rows"), d, targets),
+        "timings_": {name: number(seconds, f"timings {name!r}", least=0.0) for name, seconds in about["timings"].items()},
         "learning_": _learning(about.get("learning"), about["parameters"].get("learn")),
-        "n_features_in_": posterior.problem.X.shape[1],
+        "n_features_in_": d,
     }
-    if about["feature_names"] is not None:
-        attributes["feature_names_in_"] = np.asarray(about["feature_names"], dtype=object)
+    names = about["feature_names"]
+    if names is not None:
+        if not isinstance(names, list) or len(names) != d or not all(isinstance(name, str) for name in names):
+            raise Malformed(f"feature_names are not {d} names.")
+        attributes["feature_names_in_"] = np.asarray(names, dtype=object)
     return attributes
 
 
-def _numbers(value: Any) -> Any:
+@contextlib.contextmanager
+def restoring(path: Any) -> Iterator[None]:
+    """What can be wrong with what a file says about an estimator, as StorageError."""
+    try:
+        yield
+    except Malformed as error:
+        raise StorageError(f"{path}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StorageError(f"{path} holds a posterior, but no IterGPRegressor ({error!r}); use itergp.storage.load.") from None
+
+
+def _noise(value: Any, targets: tuple[int, ...]) -> Any:
     """A number, or an array of one for each target."""
-    return np.asarray(value, dtype=np.float64) if isinstance(value, list) else float(value)
+    return array_of(value, "noise", *targets, least=0.0) if isinstance(value, list) else number(value, "noise", least=0.0)
+
+
+def _scaling(value: Any, d: int, targets: tuple[int, ...]) -> Scaling:
+    found = {name: array_of(value[name], f"scaling {name}", *((d,) if name[0] == "x" else targets)) for name in SCALING}
+    for name in ("x_scale", "y_scale"):
+        if not (found[name] > 0).all():
+            raise Malformed(f"scaling {name} has the value {found[name].min():.3g}; expected numbers > 0.")
+    return Scaling(**found)
 
 
 def _scatter(value: Any, targets: tuple[int, ...]) -> Any:
     """One number for each target. Early files have the sum over targets, which then share one noise: all that it enters."""
-    return np.full(targets, float(value) / targets[0]) if targets and not isinstance(value, list) else _numbers(value)
+    if isinstance(value, list):
+        return array_of(value, "scatter", *targets, least=0.0)
+    total = number(value, "scatter", least=0.0)
+    return np.full(targets, total / targets[0]) if targets else total
 
 
-def _first_rows(said: dict[str, Any] | None) -> FirstRows | None:
+def _first_rows(said: dict[str, Any] | None, d: int, targets: tuple[int, ...]) -> FirstRows | None:
     if said is None:
         return None
-    X, y = (np.asarray(said[name], dtype=np.float64) for name in ("X", "y"))
-    return FirstRows(X, y, int(said["fitted"]), bool(said["told"]))
+    rows = len(said["X"])
+    X, y = array_of(said["X"], "first rows X", rows, d), array_of(said["y"], "first rows y", rows, *targets)
+    return FirstRows(X, y, counted(said["fitted"], "first rows fitted"), bool(said["told"]))
 
 
 def _learning_value(learning: Learning) -> dict[str, Any]:
@@ -94,7 +123,7 @@ def _learning(value: dict[str, Any] | None, asked: Any = None) -> Learning:
     """How learning ended. Early files do not say; but they say where nothing was learned."""
     if value is None:
         return Learning(Ending.NOT_ASKED if asked in (False, "none") else Ending.UNKNOWN)
-    return Learning(Ending[value["ended"]], int(value["iterations"]))
+    return Learning(Ending[value["ended"]], counted(value["iterations"], "iterations of learning"))
 
 
 _OBJECT = {"object": True}
@@ -129,8 +158,8 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
         return checkpoint, None
     try:
         values = {path: np.asarray(value) if isinstance(value, list) else value for path, value in learned["parameters"].items()}
-        kernel = with_parameters(plan.start.kernel, values)
-        return checkpoint, Hyperparameters(kernel, _numbers(learned["noise"]), learning=_learning(learned.get("how")))
+        kernel, noise = with_parameters(plan.start.kernel, values), _noise(learned["noise"], plan.data.y.shape[1:])
+        return checkpoint, Hyperparameters(kernel, noise, learning=_learning(learned.get("how")))
     except (KeyError, TypeError, ValueError) as error:
         checkpoint.close()
         raise StorageError(f"checkpoint {path} does not say what was learned ({error}); delete it to start anew.") from None

@@ -8,7 +8,7 @@ import typer
 
 from itergp.cli.app import HeaderOption, JsonOption, ModelArgument, app, reporting, say
 from itergp.cli.files import existing, load_model, writable
-from itergp.errors import InputError
+from itergp.errors import InputError, StorageError
 from itergp.tables import csv_text, read_table, table_format, write_table
 
 
@@ -30,9 +30,13 @@ def predict(
         estimator, layout = load_model(existing(model))
         table = read_table(existing(new), header, layout.names)
         X, unused = layout.X(table), layout.unknown(table)
+        import numpy as np
+
         from itergp.cli.measuring import predictions
 
         columns, values = predictions(estimator, X, level)
+        if not all(np.isfinite(column).all() for column in columns.values()):
+            raise StorageError(f"{model} predicts values that are not finite, so it is no sound model; fit it anew.")
         values |= {"unused_columns": unused, "out": None if out is None else str(out)}
         if out is not None:
             write_table(out, columns)

@@ -31,6 +31,7 @@ _MARK = b'{"digest":"'  # where the text begins; the digest follows
 _MARK_IN_HEADER = b'{\\"digest\\":\\"'  # the same inside a JSON string
 _HEADER_LIMIT = 100_000_000  # the safetensors format's own
 _CHUNK = 1 << 22
+_ENTRIES = 1_000_000  # of the JSON text, beside one for each number in the arrays
 
 
 class Malformed(ValueError):  # noqa: N818 (a reason, which StorageError tells)
@@ -83,7 +84,7 @@ def read(path: Path, kind: str) -> tuple[Any, Tensors, str]:
         with safe_open(path, framework="np") as contents:
             if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 raise StorageError(f"{path} was replaced while it was being read; read it again.")
-            value = _value(path, contents.metadata()[KEY], kind)
+            value = _value(path, contents.metadata()[KEY], kind, size=os.fstat(file.fileno()).st_size)
             tensors = {name: contents.get_tensor(name) for name in contents.keys()}  # noqa: SIM118 (no mapping)
     return value, tensors, digest.decode()
 
@@ -123,8 +124,12 @@ def _text(kind: str, value: Any) -> bytes:
     return json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _value(path: Path, text: str, kind: str) -> Any:
-    whole = json.loads(text)
+def _value(path: Path, text: str, kind: str, size: int = 0) -> Any:
+    """What the text says. Its entries, which take far more memory than their letters, are counted before they are made."""
+    most = _ENTRIES + (size - len(text)) // 8  # as many as there are numbers in arrays, such as a count for each row
+    if text.count(",") > most:
+        raise StorageError(f"{path} cannot be understood: its text has {text.count(','):,} entries; expected at most {most:,}.")
+    whole = json.loads(text, parse_constant=_no_number)
     if whole["format"] > FORMAT:
         raise StorageError(
             f"{path} has the format {whole['format']}, written by itergp {whole['itergp']}; this version ({__version__}) reads "
@@ -133,6 +138,10 @@ def _value(path: Path, text: str, kind: str) -> Any:
     if whole["kind"] != kind:
         raise StorageError(f"{path} holds a {whole['kind']}; expected a {kind}.")
     return whole["value"]
+
+
+def _no_number(text: str) -> float:
+    raise Malformed(f"it says {text}, which is no number of JSON.")
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -8,6 +8,7 @@ from typing import Any
 from itergp.errors import InputError, StorageError
 from itergp.posterior.combined import Posterior
 from itergp.posterior.targets import TargetPosterior
+from itergp.storage.checks import numbers
 from itergp.storage.files import Tensors, read, reading, write
 from itergp.storage.specs import decode, encode, json_value, putting, table
 from itergp.storage.states import (
@@ -74,7 +75,10 @@ def load(path: str | PathLike[str], classes: Iterable[type] = ()) -> tuple[Any, 
             problem, value["state"], tensors, [tensors] if value["state"]["blocks"][1:] else [], acting, memory
         )
         posterior = Posterior(problem, state, policy)
-        return TargetPosterior(posterior, tensors["target_noise"]) if value.get("target_noise") else posterior, value["about"]
+        if value.get("target_noise"):
+            noise = numbers(tensors["target_noise"], "array target_noise", least=0.0)
+            return TargetPosterior(posterior, noise), value["about"]
+        return posterior, value["about"]
 
 
 def _policy_value(posterior: Posterior | TargetPosterior, tensors: Tensors) -> Any:

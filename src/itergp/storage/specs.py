@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -125,11 +126,20 @@ def decode(spec: Any, tensors: Tensors, known: dict[str, type]) -> Any:
         return _decode_object(spec, tensors, known)
     kind = "list" if "list" in spec else "tuple"
     if "lengths" in spec:
-        ends = np.cumsum(decode(spec["lengths"], tensors, known))
-        items = np.split(decode(spec[kind], tensors, known), ends[:-1])
+        items = _pieces(decode(spec[kind], tensors, known), decode(spec["lengths"], tensors, known))
     else:
         items = [decode(item, tensors, known) for item in spec[kind]]
     return items if kind == "list" else tuple(items)
+
+
+def _pieces(whole: np.ndarray, lengths: np.ndarray) -> list[Any]:
+    """The array in pieces of these lengths. Shorter integers could ask for many more pieces than the file has bytes."""
+    if lengths.dtype != np.int64 or lengths.ndim != 1 or whole.ndim != 1:
+        raise Malformed(f"a list has lengths of dtype {lengths.dtype}, with {lengths.ndim} axes; expected int64, one axis.")
+    ends = np.concatenate([[0], np.cumsum(lengths)]).tolist()
+    if lengths.min(initial=0) < 0 or ends[-1] != whole.size:
+        raise Malformed(f"a list of {whole.size} numbers has lengths that add up to {ends[-1]}.")
+    return [whole[a:b] for a, b in pairwise(ends)]
 
 
 def _decode_object(spec: Any, tensors: Tensors, known: dict[str, type]) -> Any:

@@ -23,6 +23,7 @@ from itergp.prior.gp import Prior
 from itergp.solver.policies import Schedule
 from itergp.solver.problem import Problem
 from itergp.solver.state import Progress, Stage, State, Status, Step
+from itergp.storage.checks import counted, lower_factor, number, numbers, shaped
 from itergp.storage.files import Malformed, Tensors, array_digest
 from itergp.storage.specs import decode, encode, putting
 
@@ -61,14 +62,6 @@ def not_refinable(what: str, **known: Any) -> Any:
     )
 
 
-def shaped(tensors: Tensors, name: str, *shape: int) -> np.ndarray:
-    """The float64 array of that name, which must have that shape."""
-    array = tensors[name]
-    if array.shape != shape or array.dtype != np.float64:
-        raise Malformed(f"array {name} is {array.dtype} of shape {array.shape}; expected float64 of shape {shape}.")
-    return array
-
-
 # Problems.
 
 
@@ -104,14 +97,16 @@ def problem_value(problem: Problem, tensors: Tensors, refinable: bool) -> dict[s
 def restored_problem(value: Any, tensors: Tensors, known: dict[str, type]) -> Problem:
     prior = Prior(decode(value["kernel"], tensors, known), decode(value["mean"], tensors, known))
     n, d = tensors["X"].shape
-    X, shape = shaped(tensors, "X", n, d), (n, *value["targets"])
+    X, shape = shaped(tensors, "X", n, d), (n, *(counted(t, "targets", least=1) for t in value["targets"]))
+    if not n or len(shape) > 2:
+        raise Malformed(f"X has shape {X.shape} and y shape {shape}; expected rows, and at most one axis of targets.")
     _check_prior(prior, X, tensors)
-    noise = decode(value["noise"], tensors, known)
-    N = shaped(tensors, "N", n) if "N" in tensors else np.broadcast_to(np.asarray(noise, dtype=np.float64), (n,))
+    noise, N = _noise(decode(value["noise"], tensors, known), tensors, n)
     columns = shape[1] if len(shape) == 2 else 1
     compute = _compute(value["compute"])
     gram = Gram(prior.kernel, X, compute)
-    gram.origin, gram.passes, gram.entries = shaped(tensors, "origin", d), int(value["passes"]), int(value["entries"])
+    gram.origin = shaped(tensors, "origin", d)
+    gram.passes, gram.entries = counted(value["passes"], "passes"), counted(value["entries"], "entries")
     y, b = (
         shaped(tensors, name, *s) if name in tensors else not_refinable("the targets", shape=s, ndim=len(s))
         for name, s in (("y", shape), ("b", (n, columns)))
@@ -120,6 +115,19 @@ def restored_problem(value: Any, tensors: Tensors, known: dict[str, type]) -> Pr
     compute = replace(compute, dtype=value["compute"].get("asked", compute.dtype))  # "auto" looks at the noise of later data too
     problem._set(prior=prior, X=X, y=y, noise=noise, compute=compute, gram=gram, b=b, N=N)
     return problem
+
+
+def _noise(noise: Any, tensors: Tensors, n: int) -> tuple[Any, np.ndarray]:
+    """The noise, a number or one for each row, and the diagonal N that it makes."""
+    if not isinstance(noise, np.ndarray):
+        noise = number(noise, "noise", least=0.0)
+    elif noise.shape != (n,) or noise.dtype != np.float64:
+        raise Malformed(f"noise is {noise.dtype} of shape {noise.shape}; expected a number, or float64 of shape ({n},).")
+    given = np.broadcast_to(numbers(np.asarray(noise), "noise", least=0.0), (n,))
+    N = shaped(tensors, "N", n, least=0.0) if "N" in tensors else given
+    if not np.array_equal(N, given):
+        raise Malformed("noise and array N are not the same.")
+    return noise, N
 
 
 def _compute(value: Any) -> Compute:
@@ -230,13 +238,19 @@ def _without_products(basis: Basis) -> Basis:
 
 def restored_state(problem: Problem, value: Any, head: Tensors, segments: list[Tensors], policy: Any, memory: Any) -> State:
     """The state that was taken apart; `policy` is the one that acts, None where none did."""
-    n, t, blocks = problem.n, problem.b.shape[1], tuple(int(block) for block in value["blocks"])
-    rank = int(value["rank"])
+    n, t, blocks = problem.n, problem.b.shape[1], tuple(counted(block, "blocks") for block in value["blocks"])
+    rank, status = counted(value["rank"], "rank"), None if value["status"] is None else Status[value["status"]]
     if blocks[0] != 0 or any(a >= b for a, b in pairwise(blocks)) or not 0 <= rank <= min(blocks[-1], n):
-        raise Malformed(f"blocks {blocks} and rank {rank} do not belong together.")
+        raise Malformed(f"{len(blocks) - 1} blocks of {blocks[-1]} columns and rank {rank} do not belong together.")
+    if status is Status.EXACT and rank < n:
+        raise Malformed(f"its status is EXACT with {rank} of {n} actions.")
+    if rank < n and any("KQ" not in tensors for tensors in segments):
+        raise Malformed(f"K Q is missing, which only a model with {n} actions can do without.")
     row_noise = bool(value["row_noise"])
     basis, factor, factor_A, z, tau = _append_all(n, t, blocks, segments, row_noise)
-    has_variance, counter = "training_variance" in head, value["counter"]
+    counter, variance = value["counter"], not_refinable("the training variance")
+    if "training_variance" in head:
+        variance = shaped(head, "training_variance", n, least=0.0)
     stage = value["stage"] and _restored_stage(value["stage"], policy, memory)
     return State(
         problem=problem,
@@ -249,16 +263,16 @@ def restored_state(problem: Problem, value: Any, head: Tensors, segments: list[T
         rank=rank,
         representer_weights=shaped(head, "representer_weights", n, t),
         residual=shaped(head, "residual", n, t),
-        training_variance=shaped(head, "training_variance", n) if has_variance else not_refinable("the training variance"),
-        trace_GA=decode(value["trace_GA"], {}, {}),
-        seed=int(value["seed"]),
-        counter=not_refinable("where its randomness stood") if counter is None else int(counter),
+        training_variance=variance,
+        trace_GA=number(value["trace_GA"], "trace_GA"),
+        seed=counted(value["seed"], "seed"),
+        counter=not_refinable("where its randomness stood") if counter is None else counted(counter, "counter"),
         policy=policy,
         stage=stage,
-        idle=int(value["idle"]),
+        idle=counted(value["idle"], "idle"),
         progress=_record(Progress, value["progress"]),
         trace=tuple(_record(Step, step) for step in value["trace"]),
-        status=None if value["status"] is None else Status[value["status"]],
+        status=status,
     )
 
 
@@ -271,7 +285,7 @@ def _append_all(
         start, width = basis.size, tensors["tau"].shape[0]
         stop = start + width
         zs.append(shaped(tensors, "z", width, t))
-        taus.append(shaped(tensors, "tau", width))
+        taus.append(shaped(tensors, "tau", width, least=0.0))
         L = shaped(tensors, "L", width, stop)
         A = shaped(tensors, "A", width, stop) if row_noise else L
         KQ = shaped(tensors, "KQ", width, n).T if "KQ" in tensors else np.broadcast_to(np.nan, (n, width))
@@ -280,8 +294,8 @@ def _append_all(
             a, b = bounds.popleft()
             rows = slice(a - start, b - start)
             basis = basis.append(_between(Q, a, b), KQ[:, rows])
-            factor = factor.append(L[rows, :a].T, L[rows, a:b])
-            factor_A = factor_A and factor_A.append(A[rows, :a].T, A[rows, a:b])
+            factor = factor.append(L[rows, :a].T, lower_factor(L[rows, a:b], "L"))
+            factor_A = factor_A and factor_A.append(A[rows, :a].T, lower_factor(A[rows, a:b], "A"))
         if basis.size != stop:
             raise Malformed(f"a segment ends after {stop} columns, within a block.")
     if bounds:
@@ -299,7 +313,9 @@ def _restored_actions(tensors: Tensors, n: int) -> list[tuple[int, np.ndarray | 
             Q: Any = shaped(tensors, f"Q/{first}", len(tensors[f"Q/{first}"]), n).T
         else:
             data, indices, indptr = (tensors[f"Q/{first}/{what}"] for what in ("data", "indices", "indptr"))
-            Q = sp.csc_array((data, indices, indptr), shape=(n, indptr.size - 1))
+            if data.dtype != np.float64 or data.ndim != 1:
+                raise Malformed(f"array Q/{first}/data is {data.dtype} of shape {data.shape}; expected float64, one axis.")
+            Q = sp.csc_array((numbers(data, f"array Q/{first}/data"), indices, indptr), shape=(n, indptr.size - 1))
             Q.check_format(full_check=True)
         parts.append((first, Q))
     return parts
@@ -316,11 +332,14 @@ def _between(parts: list[tuple[int, np.ndarray | sp.csc_array]], a: int, b: int)
 def _restored_stage(value: Any, policy: Any, memory: Any) -> Stage | None:
     if policy is None:
         return None
-    index = int(value["index"])
+    index = counted(value["index"], "index of the stage")
     acting = policy.entries[index][0] if isinstance(policy, Schedule) else policy
-    return Stage(acting, memory, int(value["proposed"]), index, _record(Progress, value["begun"]))
+    return Stage(acting, memory, counted(value["proposed"], "proposed"), index, _record(Progress, value["begun"]))
 
 
 def _record(cls: type, values: Any) -> Any:
-    names = [part.name for part in fields(cls)]
-    return cls(**dict(zip(names, (decode(value, {}, {}) for value in values), strict=True)))
+    """Counts are whole numbers, the others any: nothing is computed from them."""
+    found: dict[str, Any] = {}
+    for part, value in zip(fields(cls), values, strict=True):
+        found[part.name] = counted(value, part.name) if part.type is int else float(decode(value, {}, {}))
+    return cls(**found)

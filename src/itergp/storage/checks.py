@@ -1,0 +1,74 @@
+"""What numbers of a file must be, whoever wrote it: finite, with the right sign, shape and number.
+
+A digest says that a file is what somebody wrote, not that it is a model. Each array is looked at once, where it is used.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from itergp.storage.files import Malformed, Tensors
+
+_SOME = 1 << 16  # numbers at once: what is looked at stays in the cache
+
+
+def finite(array: np.ndarray) -> bool:
+    flat = array.reshape(-1)
+    return all(np.isfinite(flat[i : i + _SOME]).all() for i in range(0, flat.size, _SOME))
+
+
+def shaped(tensors: Tensors, name: str, *shape: int, least: float = -math.inf) -> np.ndarray:
+    """The float64 array of that name, which must have that shape, and finite numbers that are not below `least`."""
+    array = tensors[name]
+    if array.shape != shape or array.dtype != np.float64:
+        raise Malformed(f"array {name} is {array.dtype} of shape {array.shape}; expected float64 of shape {shape}.")
+    return numbers(array, f"array {name}", least)
+
+
+def numbers(array: np.ndarray, name: str, least: float = -math.inf) -> np.ndarray:
+    """The array itself, if all of it is finite and not below `least`."""
+    if not finite(array):
+        raise Malformed(f"{name} has values that are not finite.")
+    if least > -math.inf and array.size and array.min() < least:
+        raise Malformed(f"{name} has the value {array.min():.3g}; expected at least {least:g}.")
+    return array
+
+
+def lower_factor(L: np.ndarray, name: str) -> np.ndarray:
+    """A diagonal block of a Cholesky factor: lower triangular, with a positive diagonal."""
+    if not (np.diagonal(L) > 0).all():
+        raise Malformed(f"array {name} is no Cholesky factor: its diagonal must be positive.")
+    for i in range(0, len(L), 256):  # in strips: no second matrix
+        if np.triu(L[i : i + 256, i:], 1).any():
+            raise Malformed(f"array {name} is no Cholesky factor: it has values above its diagonal.")
+    return L
+
+
+def counted(value: Any, name: str, least: int = 0) -> int:
+    """A whole number."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise Malformed(f"{name} is {_short(value)}; expected a whole number, at least {least}.")
+    return value
+
+
+def number(value: Any, name: str, least: float = -math.inf) -> float:
+    """A finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf or value == -math.inf:
+        raise Malformed(f"{name} is {_short(value)}; expected a finite number{'' if least == -math.inf else f' >= {least:g}'}.")
+    return float(value)
+
+
+def array_of(value: Any, name: str, *shape: int, least: float = -math.inf, whole: bool = False) -> np.ndarray:
+    """A number, or lists of numbers, as an array of this shape: of float64, or of integers where they are to be whole."""
+    if shape and (not isinstance(value, list) or len(value) != shape[0]):  # before they are turned into anything
+        raise Malformed(f"{name} has {len(value) if isinstance(value, list) else 'no list of'} values; expected {shape[0]}.")
+    array = np.array(value)
+    if array.shape != shape or array.dtype.kind not in ("i" if whole else "if"):
+        raise Malformed(f"{name} is not made of {'whole ' if whole else ''}numbers, or its shape is not {shape}.")
+    return numbers(array.astype(np.intp if whole else np.float64), name, least)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
