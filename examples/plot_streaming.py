@@ -3,9 +3,9 @@ Streaming: data that arrive in batches
 ======================================
 
 `partial_fit` takes more rows without starting over. The first call is a `fit`, which learns scaling and hyper-parameters; later
-ones keep them, append the rows, and act on these alone.
+ones keep them, append the rows, and act on these alone. (A first batch of fewer than 100 rows is fitted anew when it has doubled.)
 
-Here the daily course of a quantity is measured on six days, at 80 random hours each. Every day is predicted before it is seen.
+Here the daily course of a quantity is measured on six days, at 100 random hours each. Every day is predicted before it is seen.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ from itergp.metrics import coverage, rmse
 rng = np.random.default_rng(0)
 
 
-def measure(number=80):
+def measure(number=100):
     """Hours of one day, and what was measured then."""
     hours = np.sort(rng.uniform(0, 24, number))
     course = 10 + 4 * np.sin(2 * np.pi * hours / 24) + np.exp(-0.5 * (hours - 18) ** 2) * 5 * np.sin(3 * hours)

@@ -58,7 +58,7 @@ def test_a_stream_knows_more_with_each_day_and_stays_exact(run):
     found = run("streaming")
     assert (np.diff([std.mean() for _, std in found["courses"]]) < 0).all()
     assert found["model"].status_ is Status.EXACT
-    assert found["model"].posterior_.problem.n == 480
+    assert found["model"].posterior_.problem.n == 600
 
 
 def test_what_is_defined_in_the_example_works_together(run):
