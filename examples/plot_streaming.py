@@ -3,7 +3,7 @@ Streaming: data that arrive in batches
 ======================================
 
 `partial_fit` takes more rows without starting over. The first call is a `fit`, which learns scaling and hyper-parameters; later
-ones keep them, append the rows, and act on these alone. (A first batch of fewer than 100 rows is fitted anew when it has doubled.)
+ones keep them, append the rows, and act on these alone. (Fewer than 100 first rows are fitted anew when they have doubled.)
 
 Here the daily course of a quantity is measured on six days, at 100 random hours each. Every day is predicted before it is seen.
 """
