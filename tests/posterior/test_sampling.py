@@ -39,7 +39,7 @@ def test_several_targets_have_draws_of_their_own(targets):
     draws = posterior.sample(AT, SIZE, seed=1)
     assert draws.shape == (SIZE, 5, targets)
     assert_moments(draws, posterior)
-    assert_moments(posterior.sample_function(SIZE, seed=1, features=512)(AT), posterior)
+    assert_moments(posterior.sample_function(SIZE, seed=1)(AT), posterior)
     if targets > 1:
         assert abs(np.corrcoef(draws[:, 0, 0], draws[:, 0, 1])[0, 1]) < 0.1
 

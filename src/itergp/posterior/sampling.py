@@ -1,19 +1,22 @@
 """Samples of the combined posterior: by Matheron's rule, a prior draw plus a correction (S3.3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from itergp.prior.gp import gaussian_draws
-from itergp.prior.kernels import Constant, Kernel, Linear, OnColumns, Scaled, Sum
+from itergp.prior.kernels import Constant, Kernel, Linear, OnColumns, RandomFeatures, Scaled, Sum
 
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
 
 JOINT_POINTS = 2000  # exact joint draws up to here: cubic in the number of points
+CHECKED = 16  # rows of the data, and points between them, where the draws are compared with the posterior
+AT_ONCE = 2**22  # values of features in memory
 
 
 def sample(posterior: "Posterior", X: np.ndarray, size: int, seed: int) -> np.ndarray:
@@ -34,67 +37,113 @@ class SampleFunction:
     """Draws from the posterior as functions: f'(.) + k(., X) C (y - y'), the same wherever and whenever evaluated."""
 
     posterior: "Posterior"
-    prior_draw: Callable[[np.ndarray], np.ndarray]  # (m, d) -> (m, size * t)
+    features: "Features"
+    loads: np.ndarray  # of the features in f', (F, size * t)
     weights: np.ndarray  # C (b - y'), (n, size * t)
     size: int
-    rests_on: str  # what the prior draws are made of
-
-    @property
-    def exact(self) -> bool:
-        """False where random features stand in for the prior."""
-        return self.rests_on == "exact features"
+    exact: bool  # False where random features stand in for the prior
 
     def __call__(self, X: ArrayLike) -> np.ndarray:
         posterior = self.posterior
         X = posterior._inputs(X)
         support = posterior.state.basis.support()
-        draws = self.prior_draw(X) + posterior.problem.gram.cross(X, self.weights, support)
+        draws = self.features.draws(X, self.loads) + posterior.problem.gram.cross(X, self.weights, support)
         mean = posterior.problem.prior.mean(X)
         draws = draws.T.reshape(self.size, posterior.problem.targets, len(X)).swapaxes(1, 2)
         if posterior.problem.y.ndim == 1:
             return draws[:, :, 0] + mean
         return draws + (mean[:, None] if mean.ndim == 1 else mean)
 
+    def var(self, X: ArrayLike) -> np.ndarray:
+        """The variance of such draws at X, with these features: `posterior.var(X)`, were they not random.
+
+        Cost O(m n) for each feature.
+        """
+        X = self.posterior._inputs(X)
+        parts = [self._var(X[some]) for some in self.features.blocks(len(X))]
+        return np.concatenate(parts)
+
+    def _var(self, X: np.ndarray) -> np.ndarray:
+        """f(x) - mu_i(x) = (Phi(x) - a^T Phi(X)) w - a^T noise - g^T rounding, with g = G^{-1} Q^T k_x and a = Q g."""
+        problem, state = self.posterior.problem, self.posterior.state
+        g = state.factor.solve_transposed(self.posterior.weights(X), state.rank)
+        a = state.basis.combine(g)
+        rows = np.flatnonzero(a.any(axis=1))
+        left = self.features(X)
+        for some in self.features.blocks(len(rows)):
+            left -= a[rows[some]].T @ self.features(problem.X[rows[some]])
+        return (np.abs(left) ** 2).sum(axis=1) + problem.N @ a**2 + state.tau[: state.rank] @ g**2
+
+    @cached_property
+    def rests_on(self) -> str:
+        """What the draws are made of, and how good they are: measured when asked for, as by `var`."""
+        if self.exact:
+            return "exact features"
+        X, rng = self.posterior.problem.X, np.random.default_rng(0)
+        i, j = (rng.choice(len(X), CHECKED, replace=len(X) < CHECKED) for _ in range(2))
+        points = np.concatenate([X[i], (X[i] + X[j]) / 2])
+        negligible = 1e-12 * self.posterior.problem.prior.var(points)
+        ratio = (self.var(points) + negligible) / (self.posterior.var(points) + negligible)
+        return (
+            f"{self.features.size} random features; the variance of the draws is {ratio.min():.2f} to {ratio.max():.2f} times "
+            f"that of the posterior at {CHECKED} rows of the data and at {CHECKED} points halfway between two rows"
+        )
+
 
 def sample_function(posterior: "Posterior", size: int, seed: int, features: int = 4096) -> SampleFunction:
     """f' from random features of the kernel, then the pathwise update by Matheron's rule."""
     problem, state, rng = posterior.problem, posterior.state, np.random.default_rng(seed)
-    draws = size * problem.targets
-    prior_draw = feature_draws(problem.prior.kernel, rng, features, problem.X.shape[1], draws)
+    kernel, draws = problem.prior.kernel, size * problem.targets
+    Phi = Features(_features(kernel, rng, features, problem.X.shape[1]), problem.gram.origin)
+    loads = rng.standard_normal((Phi.size, draws)) + 1j * rng.standard_normal((Phi.size, draws))
     noise = np.sqrt(problem.N)[:, None] * rng.standard_normal((problem.n, draws))
-    y_prior = _in_blocks(prior_draw, problem.X, draws) + noise
+    y_prior = Phi.draws(problem.X, loads) + noise
     b = np.tile(problem.b, (1, size))  # targets of each draw lie side by side
     projected = state.basis.inner(b - y_prior)[: state.rank]
     projected -= np.sqrt(state.tau[: state.rank])[:, None] * rng.standard_normal((state.rank, draws))  # rounding is noise too
     c = state.factor.solve_transposed(state.factor.solve(projected, state.rank), state.rank)
-    exact = _finite_dimensional(problem.prior.kernel)
-    return SampleFunction(
-        posterior, prior_draw, state.basis.combine(c), size, "exact features" if exact else f"{features} random Fourier features"
-    )
+    return SampleFunction(posterior, Phi, loads, state.basis.combine(c), size, _finite_dimensional(kernel))
 
 
-def feature_draws(
-    kernel: Kernel, rng: np.random.Generator, features: int, d: int, draws: int
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Prior draws Re(Phi(X) w) with complex Gaussian w."""
+@dataclass(frozen=True, eq=False)
+class Features:
+    """A map Phi with Phi Phi^H close to k, of inputs counted from the origin of the kernel matrix."""
+
+    map: RandomFeatures
+    origin: np.ndarray
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return self.map(X - self.origin)
+
+    @cached_property
+    def size(self) -> int:
+        return self(self.origin[None]).shape[1]
+
+    def draws(self, X: np.ndarray, loads: np.ndarray) -> np.ndarray:
+        """Prior draws Re(Phi(X) w) with complex Gaussian w."""
+        return np.concatenate([(self(X[some]) @ loads).real for some in self.blocks(len(X))])
+
+    def blocks(self, rows: int) -> Iterator[slice]:
+        step = max(1, AT_ONCE // self.size)
+        return (slice(start, start + step) for start in range(0, rows, step))
+
+
+def _features(kernel: Kernel, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
+    """Features of the kernel: exact ones where they are few, and `size` random ones for each part that needs them."""
     if isinstance(kernel, Sum):  # a sum of independent processes, each with its own features
-        left, right = (feature_draws(part, rng, features, d, draws) for part in (kernel.left, kernel.right))
-        return lambda X: left(X) + right(X)
+        left, right = (_features(part, rng, size, d) for part in (kernel.left, kernel.right))
+        return lambda X: np.concatenate([left(X), right(X)], axis=1)
     if isinstance(kernel, Scaled):
-        inner = feature_draws(kernel.kernel, rng, features, d, draws)
+        inner = _features(kernel.kernel, rng, size, d)
         return lambda X: np.sqrt(kernel.scale) * inner(X)
     if isinstance(kernel, OnColumns):
-        inner = feature_draws(kernel.kernel, rng, features, len(kernel.columns), draws)
+        inner = _features(kernel.kernel, rng, size, len(kernel.columns))
         return lambda X: inner(X[:, list(kernel.columns)])
     if isinstance(kernel, Linear):
-        slopes = rng.standard_normal((d, draws))
-        return lambda X: (X / kernel.lengthscale) @ slopes
+        return lambda X: X / kernel.lengthscale
     if isinstance(kernel, Constant):
-        level = np.sqrt(kernel.value) * rng.standard_normal(draws)
-        return lambda X: np.tile(level, (len(X), 1))
-    Phi = kernel.random_features(rng, features, d)
-    w = rng.standard_normal((features, draws)) + 1j * rng.standard_normal((features, draws))
-    return lambda X: _in_blocks(lambda some: (Phi(some) @ w).real, X, draws)
+        return lambda X: np.full((len(X), 1), np.sqrt(kernel.value))
+    return kernel.random_features(rng, size, d)
 
 
 def _finite_dimensional(kernel: Kernel) -> bool:
@@ -103,10 +152,3 @@ def _finite_dimensional(kernel: Kernel) -> bool:
     if isinstance(kernel, Sum):
         return _finite_dimensional(kernel.left) and _finite_dimensional(kernel.right)
     return isinstance(kernel, Linear | Constant)
-
-
-def _in_blocks(function: Callable[[np.ndarray], np.ndarray], X: np.ndarray, columns: int, rows: int = 2048) -> np.ndarray:
-    out = np.empty((len(X), columns))
-    for start in range(0, len(X), rows):
-        out[start : start + rows] = function(X[start : start + rows])
-    return out

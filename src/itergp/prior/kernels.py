@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError, KernelError
-from itergp.prior import rounding
+from itergp.prior import rounding, spectra
 from itergp.prior.distances import distance, squared_distance
 from itergp.validate import positive_parameter, positive_scalar
 
@@ -88,8 +88,11 @@ class Stationary(Kernel):
     def profile(self, s: Array) -> Array:
         """The kernel as a function of the squared distance s; profile(0) = 1."""
 
-    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> np.ndarray:
-        """`size` draws from the spectral density of the profile (Bochner's theorem): for samples that are functions."""
+    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> np.ndarray | spectra.Frequencies:
+        """`size` draws from the spectral density of the profile (Bochner's theorem): for samples that are functions.
+
+        Draws from another density come with their weights, (draws, weights): see `itergp.prior.spectra`.
+        """
         raise KernelError(
             f"{type(self).__name__} has no frequencies, so no sample of it is a function that is defined everywhere. "
             "Use posterior.sample(X) at given points, or give the kernel a `frequencies` method."
@@ -135,8 +138,9 @@ class Stationary(Kernel):
 
     def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
         dimension = self.features(np.zeros((1, d))).shape[1]
-        omega = self.frequencies(rng, size, dimension).T
-        return lambda X: np.exp(1j * (self.features(X) @ omega)) / np.sqrt(size)
+        drawn = self.frequencies(rng, size, dimension)
+        omega, weights = drawn if isinstance(drawn, tuple) else (drawn, np.full(size, 1.0 / size))
+        return lambda X: np.exp(1j * (self.features(X) @ omega.T)) * np.sqrt(weights)
 
 
 class RBF(Stationary):
@@ -145,13 +149,8 @@ class RBF(Stationary):
     def profile(self, s: Array) -> Array:
         return s.__array_namespace__().exp(-0.5 * s)
 
-    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> np.ndarray:
-        return rng.standard_normal((size, dimension))
-
-
-def _student_t(rng: np.random.Generator, size: int, dimension: int, degrees: float) -> np.ndarray:
-    """The spectral density of a Matern kernel of order nu: a multivariate t with 2 nu degrees of freedom."""
-    return rng.standard_normal((size, dimension)) / np.sqrt(rng.chisquare(degrees, (size, 1)) / degrees)
+    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> spectra.Frequencies:
+        return spectra.isotropic(rng, size, dimension, spectra.gaussian(dimension))
 
 
 class Matern12(Stationary):
@@ -160,8 +159,8 @@ class Matern12(Stationary):
     def profile(self, s: Array) -> Array:
         return s.__array_namespace__().exp(-distance(s))
 
-    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> np.ndarray:
-        return _student_t(rng, size, dimension, 1.0)
+    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> spectra.Frequencies:
+        return spectra.isotropic(rng, size, dimension, spectra.student(dimension, 1.0))
 
 
 class Matern32(Stationary):
@@ -171,8 +170,8 @@ class Matern32(Stationary):
         r = distance(3.0 * s)
         return (1.0 + r) * s.__array_namespace__().exp(-r)
 
-    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> np.ndarray:
-        return _student_t(rng, size, dimension, 3.0)
+    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> spectra.Frequencies:
+        return spectra.isotropic(rng, size, dimension, spectra.student(dimension, 3.0))
 
 
 class Matern52(Stationary):
@@ -182,8 +181,8 @@ class Matern52(Stationary):
         r = distance(5.0 * s)
         return (1.0 + r + 5.0 / 3.0 * s) * s.__array_namespace__().exp(-r)
 
-    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> np.ndarray:
-        return _student_t(rng, size, dimension, 5.0)
+    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> spectra.Frequencies:
+        return spectra.isotropic(rng, size, dimension, spectra.student(dimension, 5.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,9 +199,8 @@ class RationalQuadratic(Stationary):
         xp = s.__array_namespace__()
         return xp.exp(-self.alpha * xp.log1p(s / (2.0 * self.alpha)))
 
-    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> np.ndarray:
-        precision = rng.gamma(self.alpha, 1.0 / self.alpha, (size, 1))
-        return rng.standard_normal((size, dimension)) * np.sqrt(precision)
+    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> spectra.Frequencies:
+        return spectra.isotropic(rng, size, dimension, spectra.gaussian_mixture(dimension, self.alpha))
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,8 +229,8 @@ class Periodic(Stationary):
     def profile(self, s: Array) -> Array:
         return s.__array_namespace__().exp(-0.5 * s)
 
-    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> np.ndarray:
-        return rng.standard_normal((size, dimension))
+    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> spectra.Frequencies:
+        return spectra.isotropic(rng, size, dimension, spectra.gaussian(dimension))
 
     def _rounded(self, X: np.ndarray) -> float:
         angle = (1.0 + 2.0 * np.pi * np.abs(X) / self.period) / self.lengthscale  # rounding of the angle, on the circle
@@ -260,8 +258,8 @@ class Linear(Kernel):
         return 4.0 + X.shape[1]
 
     def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
-        projections = rng.standard_normal((d, size))
-        return lambda X: (X / self.lengthscale) @ projections / np.sqrt(size)
+        signs = rng.choice([-1.0, 1.0], (d, size))
+        return lambda X: (X / self.lengthscale) @ signs / np.sqrt(size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,7 +369,8 @@ class Product(_Pair):
     def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
         left = self.left.random_features(rng, size, d)
         right = self.right.random_features(rng, size, d)
-        return lambda X: np.sqrt(size) * left(X) * right(X)  # a product of independent features is a feature of the product
+        pairs = rng.permutation(size)  # features come in an order, of radii or of the parts of a sum: any may meet any
+        return lambda X: np.sqrt(size) * left(X) * right(X)[:, pairs]
 
 
 @dataclass(frozen=True, eq=False)
