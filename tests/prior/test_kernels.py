@@ -175,9 +175,12 @@ def test_a_stationary_kernel_needs_a_profile_and_nothing_more():
         posterior.sample_function()
 
 
-@pytest.mark.parametrize("name", KERNELS)
+PRODUCT_OF_SUMS = (RBF(lengthscale=0.5) + Constant(0.5)) * (Matern32(lengthscale=0.8) + Linear(lengthscale=1.5))
+
+
+@pytest.mark.parametrize("name", [*KERNELS, "product-of-sums"])
 def test_random_features_are_unbiased(name):
-    kernel, points = KERNELS[name], X[:6]
+    kernel, points = {**KERNELS, "product-of-sums": PRODUCT_OF_SUMS}[name], X[:6]
     products = []
     for seed in range(400):
         Phi = kernel.random_features(np.random.default_rng(seed), 32, 2)(points)

@@ -1,6 +1,6 @@
 """Samples of the combined posterior: by Matheron's rule, a prior draw plus a correction (S3.3)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from itergp.prior.gp import gaussian_draws
-from itergp.prior.kernels import Constant, Kernel, Linear, OnColumns, RandomFeatures, Scaled, Sum
+from itergp.prior.kernels import Constant, Kernel, Linear, OnColumns, Product, RandomFeatures, Scaled, Sum
 
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
 
 JOINT_POINTS = 2000  # exact joint draws up to here: cubic in the number of points
 CHECKED = 16  # rows of the data, and points between them, where the draws are compared with the posterior
-AT_ONCE = 2**22  # values of features in memory
+MOST_TERMS = 8  # of a product of sums, each with features of its own
+AT_ONCE = 2**20  # values of features in memory
 
 
 def sample(posterior: "Posterior", X: np.ndarray, size: int, seed: int) -> np.ndarray:
@@ -60,8 +61,7 @@ class SampleFunction:
         Cost O(m n) for each feature.
         """
         X = self.posterior._inputs(X)
-        parts = [self._var(X[some]) for some in self.features.blocks(len(X))]
-        return np.concatenate(parts)
+        return np.concatenate([self._var(X[some]) for some in self.features.blocks(len(X))])
 
     def _var(self, X: np.ndarray) -> np.ndarray:
         """f(x) - mu_i(x) = (Phi(x) - a^T Phi(X)) w - a^T noise - g^T rounding, with g = G^{-1} Q^T k_x and a = Q g."""
@@ -129,21 +129,37 @@ class Features:
 
 
 def _features(kernel: Kernel, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
-    """Features of the kernel: exact ones where they are few, and `size` random ones for each part that needs them."""
-    if isinstance(kernel, Sum):  # a sum of independent processes, each with its own features
-        left, right = (_features(part, rng, size, d) for part in (kernel.left, kernel.right))
-        return lambda X: np.concatenate([left(X), right(X)], axis=1)
+    """Features of a sum of independent processes: exact ones where they are few, and `size` random ones for each other."""
+    parts = [_features_of_term(term, rng, size, d) for term in _terms(kernel)]
+    return lambda X: np.concatenate([part(X) for part in parts], axis=1)
+
+
+def _features_of_term(kernel: Kernel, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
     if isinstance(kernel, Scaled):
-        inner = _features(kernel.kernel, rng, size, d)
+        inner = _features_of_term(kernel.kernel, rng, size, d)
         return lambda X: np.sqrt(kernel.scale) * inner(X)
     if isinstance(kernel, OnColumns):
-        inner = _features(kernel.kernel, rng, size, len(kernel.columns))
+        inner = _features_of_term(kernel.kernel, rng, size, len(kernel.columns))
         return lambda X: inner(X[:, list(kernel.columns)])
     if isinstance(kernel, Linear):
         return lambda X: X / kernel.lengthscale
     if isinstance(kernel, Constant):
         return lambda X: np.full((len(X), 1), np.sqrt(kernel.value))
     return kernel.random_features(rng, size, d)
+
+
+def _terms(kernel: Kernel) -> list[Kernel]:
+    """Kernels without sums in them that add up to this one; a product of sums is multiplied out where that gives a few."""
+    if isinstance(kernel, Sum):
+        return _terms(kernel.left) + _terms(kernel.right)
+    if isinstance(kernel, Scaled):
+        return [Scaled(term, kernel.scale) for term in _terms(kernel.kernel)]
+    if isinstance(kernel, OnColumns):
+        return [OnColumns(term, kernel.columns) for term in _terms(kernel.kernel)]
+    if isinstance(kernel, Product):
+        terms: list[Kernel] = [Product(a, b) for a in _terms(kernel.left) for b in _terms(kernel.right)]
+        return terms if len(terms) <= MOST_TERMS else [kernel]
+    return [kernel]
 
 
 def _finite_dimensional(kernel: Kernel) -> bool:
