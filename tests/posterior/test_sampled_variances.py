@@ -111,12 +111,14 @@ def test_sums_and_products_keep_their_variance(name, d):
         assert (np.abs(ratio[..., points].mean(axis=-1) - 1.0) < 0.1).all(), place
 
 
-@pytest.mark.parametrize("kernel", [Matern12(0.3), Matern32(0.3), Matern52(0.3), RationalQuadratic(0.3, alpha=0.3)], ids=str)
-def test_draws_at_many_points_vary_as_the_posterior_does(kernel):
+@pytest.mark.parametrize(
+    "kernel, d", [(Matern12(0.3), 1), (Matern32(0.3), 1), (Matern52(0.3), 1), (RationalQuadratic(0.3, alpha=0.3), 2)], ids=str
+)
+def test_draws_at_many_points_vary_as_the_posterior_does(kernel, d):
     """By drawing: 400 draws at more points than exact joint draws are made for."""
-    X, y, _ = problem(1, n=600)
-    posterior = exactly(kernel, X, y, 1e-6)
-    at = {"at the data": X, "between": np.linspace(0.0, 1.0, 1500)[:, None], "far away": np.linspace(4.0, 60.0, 300)[:, None]}
+    X, y, _ = problem(d, n=600)
+    posterior, rng = exactly(kernel, X, y, 1e-6), np.random.default_rng(0)
+    at = {"at the data": X, "between": rng.uniform(0.1, 0.9, (1500, d)), "far away": rng.uniform(4.0, 60.0, (300, d))}
     points = np.concatenate(list(at.values()))
     draws = posterior.sample(points, 400, seed=1)
     mean, var = posterior.mean(points), posterior.var(points)
