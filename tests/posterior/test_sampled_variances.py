@@ -112,7 +112,7 @@ def test_sums_and_products_keep_their_variance(name, d):
 
 
 @pytest.mark.parametrize(
-    "kernel, d", [(Matern12(0.3), 1), (Matern32(0.3), 1), (Matern52(0.3), 1), (RationalQuadratic(0.3, alpha=0.3), 2)], ids=str
+    ("kernel", "d"), [(Matern12(0.3), 1), (Matern32(0.3), 1), (Matern52(0.3), 1), (RationalQuadratic(0.3, alpha=0.3), 2)], ids=str
 )
 def test_draws_at_many_points_vary_as_the_posterior_does(kernel, d):
     """By drawing: 400 draws at more points than exact joint draws are made for."""

@@ -244,13 +244,16 @@ class Posterior:
         return np.sqrt(self.predictive_var(X, noise))
 
     def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws of the latent function at X: (size, m) or (size, m, t)."""
+        """Joint draws of the latent function at X, (size, m) or (size, m, t): exact up to 2,000 points, beyond as functions."""
         from itergp.posterior.sampling import sample
 
         return sample(self, self._inputs(X), count("size", size), count("seed", seed, least=0))
 
     def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> "SampleFunction":
-        """Draws that are functions, defined everywhere: call the result at any X. `.rests_on` says on what."""
+        """Draws that are functions, defined everywhere: call the result at any X.
+
+        `.rests_on` says what they are made of, and how near their variance is to that of the posterior, as measured.
+        """
         from itergp.posterior.sampling import sample_function
 
         return sample_function(self, count("size", size), count("seed", seed, least=0), count("features", features))

@@ -233,7 +233,14 @@ class TargetSamples:
 
     @property
     def rests_on(self) -> str:
-        return self.each[0].rests_on
+        """As for one target, of each of them: their noises differ, and so does what is left of the variance."""
+        if self.exact:
+            return self.each[0].rests_on
+        return "\n".join(f"target {i}: {one.rests_on}" for i, one in enumerate(self.each))
+
+    def var(self, X: ArrayLike) -> np.ndarray:
+        """The variance of such draws at X with these features, (m, t)."""
+        return _beside([one.var(X) for one in self.each])
 
     def __call__(self, X: ArrayLike) -> np.ndarray:
         return _beside([one(X) for one in self.each])

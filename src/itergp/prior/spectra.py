@@ -23,7 +23,7 @@ ORTHOGONAL = 64  # directions at right angles to one another, at once
 
 def isotropic(rng: np.random.Generator, size: int, dimension: int, radius: Radius) -> Frequencies:
     """`size` frequencies with their weights: sum_j w_j exp(i omega_j^T (x - x')) has the kernel as its mean."""
-    u, weights = _tail_probabilities(rng, size)
+    u, weights = tail_probabilities(rng, size)
     return radius(u)[:, None] * _directions(rng, size, dimension), weights
 
 
@@ -67,7 +67,7 @@ def _range(shape: float) -> tuple[float, float]:
     return float(special.gammaincinv(shape, rare)), float(special.gammainccinv(shape, rare))
 
 
-def _tail_probabilities(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
+def tail_probabilities(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Half of them uniform on (0, 1], half with uniform logarithms, both one in each stratum; and their weights."""
     half = size - size // 2
     even = (np.arange(half) + 1.0 - rng.random(half)) / half
