@@ -3,7 +3,7 @@
 Random problems (n 1 to 120, d 1 to 5, all kernels, lengthscales over three decades, noise 1e-8 to 1, 40 % with duplicates,
 badly scaled inputs, inputs up to 1.7e12 from the origin, scalar and per-row noise) times all policies and mixtures of them,
 with float64 and float32 tiles, in one go, refined, extended, reweighted or beside another target with another noise, against
-the exact GP in extended precision;
+the exact GP in extended precision; and the variance of samples that are functions, for one posterior of each problem;
 rounding allowed for is stated below, in units of rounding of k0. Prints counts and the worst figures.
 
     python benchmarks/campaign.py --problems 10000 --workers 2 [--first 0]
@@ -48,7 +48,10 @@ POLICIES = {
         (itergp.BlockKrylov(), None),
     ),
 }
-CHECKS = ("negative", "above the prior", "rising", "below the exact GP", "outside the certificates", "local below exact", "error")
+CHECKS = (
+    "negative", "above the prior", "rising", "below the exact GP", "outside the certificates", "local below exact", "samples",
+    "error",
+)  # fmt: skip
 
 
 @dataclass
@@ -180,6 +183,8 @@ def run(seed):
                     problem = (prior, X, y, noise)
                     posterior = COURSES[course](problem, make(len(X)), actions, Compute(dtype=dtype, threads=1), seed, rng)
                     check(tally, where, posterior, new, k0, mean, var, z_norm)
+                    if name == list(POLICIES)[seed % len(POLICIES)] and dtype == ("float64", "float32")[seed // 2 % 2]:
+                        check_samples(tally, where, posterior, new, k0)
             except Exception as error:
                 tally.note("error", 1.0, (*where, repr(error)[:200]))
     return tally
@@ -237,6 +242,7 @@ COURSES = {
 
 UNIT = np.finfo(float).eps / 2
 ROUNDING = 8 * UNIT  # of k0, where variances of one run are compared
+SAMPLES = 1.5
 ROUNDING_EXACT = 64 * UNIT  # of k0, against the exact GP: its variance is a difference of sums over n <= 120 terms
 
 
@@ -253,6 +259,13 @@ def check(tally, where, posterior, new, k0, mean, var, z_norm):
     tally.note("outside the certificates", np.concatenate([outside, error]), where)
     local = posterior.local(5).var(new)
     tally.note("local below exact", np.maximum(var - local, local - combined) / k0 - ROUNDING_EXACT, where)
+
+
+def check_samples(tally, where, posterior, new, k0):
+    """Samples as functions rest on random features: their variance may be 1.5 times that of the posterior, or its inverse."""
+    negligible = 1e-12 * k0
+    ratio = (posterior.sample_function(1, seed=where[0]).var(new) + negligible) / (posterior.var(new) + negligible)
+    tally.note("samples", np.abs(np.log(ratio)) - np.log(SAMPLES), where)
 
 
 def main():
