@@ -115,7 +115,7 @@ class TargetPosterior:
 
     def _seeds(self, seed: int) -> list[int]:
         """Targets are independent given the hyper-parameters."""
-        return np.random.default_rng(seed).integers(2**63 - 1, size=self.problem.targets).tolist()
+        return np.random.default_rng(seed).integers(2**53, size=self.problem.targets).tolist()
 
     def local(self, neighbours: int = 60) -> "LocalTargets":
         """With actions of its own for each test point: the unit vectors of its nearest rows."""
