@@ -152,7 +152,7 @@ PARAMETERS = {
     "neighbours a fraction": ({"neighbours": 2.5}, "neighbours is 2.5"),
     "neighbours as text": ({"neighbours": "many"}, "neighbours is 'many'"),
     "neighbours true": ({"neighbours": True}, "neighbours is True"),
-    "budget without a unit": ({"budget": "30"}, "budget is '30'; expected a text with a unit such as '30s'"),
+    "budget without a unit": ({"budget": "30"}, "budget is '30'; expected a number and a unit"),
     "budget negative": ({"budget": "-3s"}, "budget is '-3s'"),
     "budget of no time": ({"budget": "0s"}, "budget is '0s'"),
     "budget of another unit": ({"budget": "3 days"}, "budget is '3 days'"),

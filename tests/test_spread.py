@@ -48,7 +48,7 @@ def test_features_of_all_kinds_keep_their_standard_deviation(shape, n):
 
 @pytest.mark.parametrize("n", [60, 1000, 5000])
 @pytest.mark.parametrize("size", [1e5, 1e30])
-@pytest.mark.parametrize("shape", set(SHAPES) - {"an outlier that is no trouble", "log-uniform", "normal, far from 0"})
+@pytest.mark.parametrize("shape", sorted(set(SHAPES) - {"an outlier that is no trouble", "log-uniform", "normal, far from 0"}))
 def test_one_value_far_away_leaves_the_unit_that_the_others_have(shape, size, n):
     """Not where hardly any value differs from the rest: then it is one of those that say something."""
     x = SHAPES[shape](np.random.default_rng(n), n)
