@@ -4,13 +4,14 @@ import csv
 import gzip
 import json
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from itergp import InputError, StorageError
+from itergp import InputError, MemoryLimitError, StorageError
 from itergp.tables import Layout, csv_text, read_table, write_table
 
 PLAIN = "a,b,y\n1,2,3\n4.5,-6,7e1\n"
@@ -62,7 +63,7 @@ def test_compressed_files_and_files_without_names(tmp_path):
 
 def test_lines_are_those_of_the_file_also_after_cells_with_line_ends(tmp_path):
     table = read_table(written(tmp_path, 'name,y\n\n"two\nlines",1\nb,2\n'))
-    assert table.lines == [3, 5]
+    assert list(table.lines) == [3, 5]
     assert table.text(0) == ["two\nlines", "b"]
 
 
@@ -99,6 +100,7 @@ def test_a_first_line_that_may_be_either_must_be_decided(tmp_path):
 
 
 def test_the_separator_is_the_one_that_splits_all_lines_alike(tmp_path):
+    assert read_table(written(tmp_path, "0,;\n0.1,0.2\n"), header=True).names == ("0", ";")
     table = read_table(written(tmp_path, 'a;b,"c\nd,e",y\n1,2,3\n4,5,6\n'))
     assert table.names == ("a;b", "c\nd,e", "y")
     table = read_table(written(tmp_path, "1,5;2,5;3\n1,7;2,9;4\n", "german.csv"))
@@ -153,6 +155,67 @@ def test_a_named_pipe_is_refused_without_waiting_for_who_writes_into_it(tmp_path
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(StorageError, match=r"pipe.csv cannot be read: it is a named pipe"):
         read_table(tmp_path / "pipe.csv")
+
+
+def packed(path, pieces):
+    with gzip.open(path, "wb", compresslevel=9) as file:
+        for piece in pieces:
+            file.write(piece)
+    return path
+
+
+@pytest.mark.parametrize("cell", [b"1,2,3\n", b"\n", b"1", b'"'], ids=["rows", "blank lines", "one line", "quotation marks"])
+def test_a_small_file_that_unpacks_to_hundreds_of_times_its_size_is_refused(cell, tmp_path, monkeypatch):
+    """What is read is bounded by what was packed, not by what somebody packed into it; here with a smaller bound."""
+    monkeypatch.setattr("itergp.tables.reading.UNPACKED", 500_000)
+    monkeypatch.setattr("itergp.tables.reading.TIMES", 20)
+    monkeypatch.setattr("itergp.tables.reading.LONGEST", 1 << 18)
+    path = packed(tmp_path / "bomb.csv.gz", [b"a,b,c\n1,2,3\n", cell * (10_000_000 // len(cell))])
+    assert path.stat().st_size < 30_000
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"unpack it first|longer than|field larger than field limit"):
+        read_table(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+def test_a_table_takes_a_few_bytes_for_each_letter_of_it(tmp_path):
+    content = b"a,b,c\n" + b"1.5,-2.25,3\n" * 100_000
+    tracemalloc.start()
+    table = read_table(written(tmp_path, content))
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert table.rows == 100_000
+    assert kept < 2 * len(content)
+    X = np.column_stack([table.columns[j].numbers() for j in range(3)])
+    assert np.array_equal(X, np.tile([1.5, -2.25, 3], (100_000, 1)))
+    assert (table.columns[1][99_999], table.lines[99_999], table.columns[2][1:3]) == ("-2.25", 100_001, ["3", "3"])
+    with pytest.raises(IndexError):
+        table.columns[0][100_000]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_table_for_which_there_is_no_memory_is_refused_while_it_is_read(suffix, tmp_path, monkeypatch):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / f"table{suffix}"
+    write_table(path, {"a": np.arange(300_000.0), "b": np.ones(300_000)})
+    monkeypatch.setattr("itergp.linalg.compute.available_bytes", lambda: 5_000_000)
+    with pytest.raises(MemoryLimitError, match=rf"table{suffix}: .* rows .*needs about .* GB are available. Leave out rows"):
+        read_table(path)
+
+
+def test_columns_are_the_same_wherever_the_reader_cuts_them(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = [[str(value) for value in row] for row in rng.integers(0, 100, (97, 5))]
+    rows[13][2], rows[50][4], rows[96][0] = "", "a b", "é"
+    content = "\n".join(",".join(row) for row in [list("vwxyz"), *rows])
+    for together in (1, 7, 35, 10**6):
+        monkeypatch.setattr("itergp.tables.reading.TOGETHER", together)
+        table = read_table(written(tmp_path, content))
+        assert [list(column) for column in table.columns] == [list(column) for column in zip(*rows, strict=True)]
+        assert all(table.columns[j][i] == rows[i][j] for i in (0, 13, 50, 96) for j in range(5))
 
 
 def test_files_that_cannot_be_read(tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError, StorageError
-from itergp.tables.reading import Table, is_number
+from itergp.tables.reading import Table, Text, is_number
 
 VERSION = 1
 MOST_CATEGORIES = 1000
@@ -234,7 +234,8 @@ def _categories(table: Table, j: int) -> tuple[str, ...]:
 
 
 def _numbers(table: Table, j: int) -> np.ndarray:
-    return np.array(table.columns[j], dtype=np.float64)
+    cells = table.columns[j]
+    return cells.numbers() if isinstance(cells, Text) else np.array(cells, dtype=np.float64)
 
 
 def _check_numbers(table: Table, columns: Sequence[int], advice: str) -> None:
@@ -273,7 +274,8 @@ def _first_bad(table: Table, j: int) -> tuple[int, str] | None:
 def _all_numbers(cells: Sequence[str]) -> bool:
     """All at once; Python reads 1_000 as a number, which a table does not mean."""
     try:
-        return bool(np.isfinite(np.array(cells, dtype=np.float64)).all()) and not any("_" in cell for cell in cells)
+        numbers = cells.numbers() if isinstance(cells, Text) else np.array(cells, dtype=np.float64)
+        return bool(np.isfinite(numbers).all()) and not any("_" in cell for cell in cells)
     except ValueError:
         return False
 

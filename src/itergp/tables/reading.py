@@ -1,12 +1,14 @@
 """Tables as they are in files: names and columns of cells, each cell with its place. Nothing is guessed away."""
 
+import bisect
 import contextlib
 import csv
 import gzip
 import itertools
 import math
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,7 +24,44 @@ Row = tuple[int, Cells]  # the line on which it begins, and its cells
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))  # of numbers; a category is missing where it is empty
 SEPARATORS = ";,\t|"
 LOOK = 50  # rows that separators and headers are judged by
+TOGETHER = 1 << 16  # cells that are turned into one text for each column
+LONGEST = 1 << 24  # letters in a line
+UNPACKED, TIMES = 20_000_000, 200  # letters of a compressed file that are too many, where they are so many times its bytes
+ROOM = 24  # bytes for each cell that reading leads to: a number, and copies of it
 BINARY = {b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text", b"PK": "a spreadsheet or an archive", b"\x1f\x8b": "compressed"}
+
+
+class Text(Sequence[str]):
+    """The cells of a column as they stand in the file, many in one text: a short text of its own takes 50 bytes and more."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._ends = array("q", [0])
+
+    def append(self, cells: Sequence[str]) -> None:
+        self._pieces.append("\0".join(cells))  # which no cell has in it
+        self._ends.append(self._ends[-1] + len(cells))
+
+    def pieces(self) -> Iterator[list[str]]:
+        return (piece.split("\0") for piece in self._pieces)
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.chain.from_iterable(self.pieces())
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        piece = bisect.bisect_right(self._ends, i) - 1
+        return self._pieces[piece].split("\0")[i - self._ends[piece]]
+
+    def numbers(self) -> np.ndarray:
+        """As float64; ValueError where a cell is none."""
+        return np.concatenate([np.array(piece, dtype=np.float64) for piece in self.pieces()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +88,14 @@ class Table:
         cells = self.columns[column]
         if isinstance(cells, np.ndarray):
             return np.isnan(cells)
-        return np.array([cell.strip().lower() in MISSING for cell in cells])
+        return np.fromiter((cell.strip().lower() in MISSING for cell in cells), dtype=bool, count=len(cells))
 
     def text(self, column: int) -> list[str]:
         """A column as text, for categories; 3.0 is written 3."""
         cells = self.columns[column]
         if not isinstance(cells, np.ndarray):
-            return [cell.strip() for cell in cells]
+            once: dict[str, str] = {}  # categories are few: each is kept once
+            return [once.setdefault(cell, cell) for cell in map(str.strip, cells)]
         return ["" if math.isnan(x) else str(int(x)) if x.is_integer() else repr(x) for x in cells.tolist()]
 
 
@@ -88,18 +128,32 @@ def _read_csv(path: Path, header: bool | None, known: Collection[str]) -> Table:
     with _opened(path) as file:
         lines = _checked_lines(path, file)
         first = list(itertools.islice(lines, LOOK))
-        rows = _without_blanks(list(_rows(path, itertools.chain(first, lines), _separator(first))))
-    if not rows:
-        raise InputError(f"{path} is empty; expected a line of names and lines of numbers.")
-    _check_widths(path, rows)
-    if header is None:
-        header = _has_header(path, rows, known)
-    line, cells = rows[0]
-    names = _names(path, cells, f"line {line}") if header else tuple(f"column {j + 1}" for j in range(len(cells)))
-    body = rows[1:] if header else rows
-    if not body:
+        rows = _full_rows(path, _rows(path, itertools.chain(first, lines), _separator(first)))
+        head = list(itertools.islice(rows, LOOK + 1))
+        if not head:
+            raise InputError(f"{path} is empty; expected a line of names and lines of numbers.")
+        if header is None:
+            header = _has_header(path, head, known)
+        line, cells = head[0]
+        names = _names(path, cells, f"line {line}") if header else tuple(f"column {j + 1}" for j in range(len(cells)))
+        columns, places = _columns(path, itertools.chain(head[1:] if header else head, rows), len(cells))
+    if not places:
         raise InputError(f"{path} has names but no rows below them; expected at least one row of numbers.")
-    return Table(path, names, tuple(zip(*(cells for _, cells in body), strict=True)), [line for line, _ in body], header)
+    return Table(path, names, columns, places, header)
+
+
+def _columns(path: Path, rows: Iterator[Row], width: int) -> tuple[tuple[Text, ...], Sequence[int]]:
+    """The cells by columns, and the line of each row; some rows at a time, while there is room for the numbers in them."""
+    from itergp.linalg.compute import require_bytes
+
+    columns, places = tuple(Text() for _ in range(width)), array("q")
+    while some := list(itertools.islice(rows, max(1, TOGETHER // width))):
+        places.extend(line for line, _ in some)
+        for column, cells in zip(columns, zip(*(cells for _, cells in some), strict=True), strict=True):
+            column.append(cells)
+        what = f"{path}: the first {len(places):,} rows of {width:,} cells"
+        require_bytes(ROOM * len(places) * width, what, "Leave out rows or columns.")
+    return columns, places
 
 
 def _opened(path: Path) -> TextIO:
@@ -115,7 +169,17 @@ def _opened(path: Path) -> TextIO:
 
 
 def _checked_lines(path: Path, file: TextIO) -> Iterator[str]:
-    for number, line in enumerate(file, 1):
+    most = max(UNPACKED, TIMES * path.stat().st_size) if path.suffix.lower() == ".gz" else math.inf
+    seen = 0
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST), ""), 1):
+        seen += len(line)
+        if seen > most:
+            raise InputError(
+                f"{path} holds more than {TIMES} times its own size, {seen / 1e6:,.0f} MB and more, which few tables do. "
+                "If it is meant to, unpack it first, and give the unpacked file."
+            )
+        if len(line) >= LONGEST:
+            raise InputError(f"{path}, line {number}: longer than {LONGEST:,} letters, so this is no table. Expected CSV.")
         if "\0" in line:
             raise InputError(f"{path}, line {number}: a NUL byte, so this is no text. Expected CSV in UTF-8, or Parquet.")
         if not line.isascii() and any("\ud800" <= letter <= "\udfff" for letter in line):
@@ -125,7 +189,7 @@ def _checked_lines(path: Path, file: TextIO) -> Iterator[str]:
 
 def _separator(lines: list[str]) -> str:
     """The one that splits the first lines into the most cells, the same number in each; else into the most in the first."""
-    widths = {separator: _widths(lines, separator) for separator in SEPARATORS}
+    widths = {separator: _widths(lines, separator, len(lines) < LOOK) for separator in SEPARATORS}
     even = {separator: found[0] for separator, found in widths.items() if found[0] > 1 and len(set(found)) == 1}
     if even:
         return max(even, key=even.__getitem__)
@@ -133,12 +197,12 @@ def _separator(lines: list[str]) -> str:
     return max(first, key=first.__getitem__) if first else ","
 
 
-def _widths(lines: list[str], separator: str) -> list[int]:
-    """How many cells each row has; the last row may be cut off, so it counts only where it is alone."""
+def _widths(lines: list[str], separator: str, whole: bool) -> list[int]:
+    """How many cells each row has; unless these lines are the whole file the last row may be cut off, and does not count."""
     found: list[int] = []
     with contextlib.suppress(csv.Error):
         found.extend(len(cells) for cells in csv.reader(lines, delimiter=separator) if cells)
-    return found[:-1] or found or [0]
+    return (found if whole else found[:-1]) or found or [0]
 
 
 def _rows(path: Path, lines: Iterator[str], separator: str) -> Iterator[Row]:
@@ -153,19 +217,22 @@ def _rows(path: Path, lines: Iterator[str], separator: str) -> Iterator[Row]:
             raise InputError(f"{path}, line {begins}: {error}. Look for a quotation mark that is not closed.") from None
 
 
-def _without_blanks(rows: list[Row]) -> list[Row]:
-    """Blank lines are nothing; but between the rows of a single column, they are cells without a value."""
-    full = [k for k, (_, cells) in enumerate(rows) if len(cells) > 1 or (cells and cells[0].strip())]
-    if full and len(rows[full[0]][1]) == 1:
-        return [(line, cells or [""]) for line, cells in rows[full[0] : full[-1] + 1]]
-    return [rows[k] for k in full]
-
-
-def _check_widths(path: Path, rows: list[Row]) -> None:
-    first, width = rows[0][0], len(rows[0][1])
+def _full_rows(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows of one width. Blank lines are nothing; but between the rows of a single column, they are cells without a value."""
+    first, width, blank = 0, 0, array("q")
     for line, cells in rows:
+        if len(cells) < 2 and not (cells and cells[0].strip()):
+            if width == 1:
+                blank.append(line)
+            continue
+        if not width:
+            first, width = line, len(cells)
         if len(cells) != width:
             raise InputError(f"{path}, line {line}: {_cells(len(cells))}; expected {width}, as in line {first}.")
+        for other in blank:
+            yield other, [""]
+        blank = array("q")
+        yield line, cells
 
 
 def _cells(number: int) -> str:
@@ -226,9 +293,13 @@ def _read_parquet(path: Path) -> Table:
         raise InputError(
             f"{path}: Parquet needs pyarrow, which is not installed. Run pip install 'itergp[data]', or use CSV."
         ) from None
+    from itergp.linalg.compute import require_bytes
+
     try:
         with pq.ParquetFile(path) as file:
             names = _names(path, file.schema_arrow.names, "its schema")
+            what = f"{path}: {file.metadata.num_rows:,} rows of {len(names):,} columns"
+            require_bytes(ROOM * file.metadata.num_rows * len(names), what, "Leave out rows or columns.")
             table = file.read()
     except (pa.ArrowException, ValueError) as error:
         if isinstance(error, InputError):
