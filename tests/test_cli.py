@@ -526,12 +526,34 @@ def test_exit_codes_of_the_program(battlefield, arguments, code):
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["fit", "--help"], ["info"], ["info", "--json"], ["predict", "model.itergp", "new.csv"]]
+)
+@pytest.mark.parametrize("messages", ["a place for messages", "none for messages either"])
+def test_a_full_disk_is_one_line_also_for_the_help(arguments, messages, battlefield, tmp_path):
+    """A full disk is a limit of 0 bytes for files here."""
+    pytest.importorskip("resource")
+    limited = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); os.execv(sys.argv[1], sys.argv[1:])"
+    with open(tmp_path / "out", "wb") as out:
+        result = subprocess.run(
+            [sys.executable, "-c", limited, sys.executable, "-m", "itergp.cli", *arguments],
+            cwd=battlefield,
+            stdout=out,
+            stderr=subprocess.PIPE if messages.startswith("a") else out,
+            text=True,
+        )
+    assert result.returncode == 1
+    if messages.startswith("a"):
+        assert re.fullmatch(r"Error: .*(File too large).*\n", result.stderr), result.stderr
+
+
 # Ctrl-C.
 
 
-def test_control_c_during_a_fit_saves_what_there_is(folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_control_c_and_its_like_during_a_fit_save_what_there_is(name, folder, tmp_path, monkeypatch):
     def interrupted(*arguments, **how):
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), getattr(signal, name))
         time.sleep(1.0)
 
     monkeypatch.setattr(itergp.learning, "learn", interrupted)
@@ -545,11 +567,12 @@ def test_control_c_during_a_fit_saves_what_there_is(folder, tmp_path, monkeypatc
     assert IterGPRegressor.load(tmp_path / "m.itergp").status_ is Status.EXACT
 
 
-def test_control_c_once_the_work_is_done_waits_until_it_is_saved(folder, tmp_path, monkeypatch, quick):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_control_c_once_the_work_is_done_waits_until_it_is_saved(name, folder, tmp_path, monkeypatch, quick):
     from itergp.cli.files import save_model
 
     def save(*arguments):
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), getattr(signal, name))
         time.sleep(0.01)
         save_model(*arguments)
 
@@ -558,6 +581,7 @@ def test_control_c_once_the_work_is_done_waits_until_it_is_saved(folder, tmp_pat
     assert "computational_share" not in json.loads(result.stdout)  # nobody waits for what would take long
     assert IterGPRegressor.load(tmp_path / "m.itergp").posterior_.rank == 30
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
 
 
 def test_control_c_before_anything_was_computed_writes_nothing(folder, tmp_path, monkeypatch):
@@ -576,15 +600,40 @@ def test_control_c_before_anything_was_computed_writes_nothing(folder, tmp_path,
         assert list(tmp_path.iterdir()) == []
 
 
-def test_control_c_in_a_real_terminal(tmp_path):
-    """A bar is drawn, Ctrl-C is pressed while it says that it learns, and the model is there."""
-    pytest.importorskip("pty")
+def long_fit(folder):
+    """A table, and a command whose fit of it takes long."""
     rng = np.random.default_rng(3)
     table = rng.uniform(-1, 1, (3000, 4))
     table[:, 3] = np.sin(3 * table[:, :3].sum(axis=1)) + 0.1 * rng.standard_normal(3000)
-    np.savetxt(tmp_path / "train.csv", table, delimiter=",", header="a,b,c,y", comments="")
+    np.savetxt(folder / "train.csv", table, delimiter=",", header="a,b,c,y", comments="")
+    return table, [sys.executable, "-m", "itergp.cli", "fit", "train.csv", "--target", "y", "--budget", "100s"]
+
+
+def test_a_terminal_that_is_closed_takes_no_model_with_it(tmp_path):
+    """SIGHUP, and from then on nothing can be written to the screen, neither the bar nor notes."""
+    pty = pytest.importorskip("pty")
+    table, command = long_fit(tmp_path)
+    ours, theirs = pty.openpty()
+    environment, streams = os.environ | {"COLUMNS": "80", "TERM": "xterm"}, {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    own = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-c", own, *command]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, **streams)
+    os.close(theirs)
+    shown = b""
+    while b"iteration 2" not in shown:
+        shown += os.read(ours, 65536)
+    os.close(ours)
+    process.wait(timeout=60)
+    model = IterGPRegressor.load(tmp_path / "model.itergp")
+    assert model.status_ is Status.INTERRUPTED
+    assert np.isfinite(model.predict(table[:5, :3])).all()
+
+
+def test_control_c_in_a_real_terminal(tmp_path):
+    """A bar is drawn, Ctrl-C is pressed while it says that it learns, and the model is there."""
+    pytest.importorskip("pty")
+    table, command = long_fit(tmp_path)
     terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
-    command = [sys.executable, "-m", "itergp.cli", "fit", "train.csv", "--target", "y", "--budget", "100s"]
     shown, pressed = b"", False
     with subprocess.Popen(
         [sys.executable, "-c", terminal, *command],

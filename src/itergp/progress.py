@@ -1,4 +1,4 @@
-"""What a fit tells while it runs: scikit-learn's callbacks where they are, a line drawn with rich, and Ctrl-C."""
+"""What a fit tells while it runs: scikit-learn's callbacks where they are, a line drawn with rich; and Ctrl-C and its like."""
 
 import contextlib
 import signal
@@ -21,15 +21,20 @@ except ImportError:
         return method
 
 
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # Ctrl-C; what ends services, containers and batch jobs; a terminal that was closed
+
+
 @dataclass
 class Interrupts:
-    """Ctrl-C during a fit: always remembered, and raised only inside `raised`, where somebody is prepared for it.
+    """Signals during a fit: always remembered, and raised only inside `raised`, where somebody is prepared for it.
 
     The error may be lost where Python swallows it, as in a destructor; so whoever asks after each step hears of it too.
     """
 
     asked: bool = False
     raising: bool = False
+    before: dict[int, Any] = field(default_factory=dict)  # what answered each signal so far
+    unanswered: set[int] = field(default_factory=set)
 
     @contextlib.contextmanager
     def raised(self) -> Iterator[None]:
@@ -40,26 +45,52 @@ class Interrupts:
         finally:
             self.raising = False
 
+    def __call__(self, number: int, frame: Any) -> None:
+        self.remember(number)
+        before = self.before[number]
+        if self.raising and callable(before):
+            self.unanswered.discard(number)
+            before(number, frame)
+        elif self.raising:
+            raise KeyboardInterrupt
+
+    def remember(self, number: int) -> None:
+        self.asked = True
+        self.unanswered.add(number)
+        if isinstance(self.before[number], Interrupts):  # a fit within a command
+            self.before[number].remember(number)
+
 
 @contextlib.contextmanager
-def watching_interrupts() -> Iterator[Interrupts]:
-    """From here on Ctrl-C tears nothing apart."""
-    interrupts, main = Interrupts(), threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT) if main else None  # other threads are never interrupted
-    if not callable(before):
-        yield interrupts
-        return
+def watching_interrupts(ends_anyway: bool = False) -> Iterator[Interrupts]:
+    """From here on Ctrl-C, SIGTERM and SIGHUP tear nothing apart.
 
-    def interrupt(number: int, frame: Any) -> None:
-        interrupts.asked = True
-        if interrupts.raising:
-            before(number, frame)
-
-    signal.signal(signal.SIGINT, interrupt)
+    Ctrl-C has done its work when the fit ends early. SIGTERM and SIGHUP are meant for the process: they are sent again at the
+    end, to whoever answers them, or to the system, which ends it; unless it `ends_anyway`.
+    """
+    interrupts = Interrupts()
+    if threading.current_thread() is threading.main_thread():  # others are never interrupted
+        interrupts.before = {number: signal.getsignal(number) for number in _watched()}
     try:
+        for number in interrupts.before:
+            signal.signal(number, interrupts)
         yield interrupts
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in interrupts.before.items():
+            signal.signal(number, handler)
+        for number in interrupts.unanswered - {signal.SIGINT}:
+            if not ends_anyway and not isinstance(interrupts.before[number], Interrupts):
+                signal.raise_signal(number)
+
+
+def _watched() -> Iterator[int]:
+    """Signals that are neither ignored, as by nohup, nor answered outside of Python."""
+    for name in SIGNALS:
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None:
+            handler = signal.getsignal(number)
+            if callable(handler) or (handler is signal.SIG_DFL and number != signal.SIGINT):
+                yield number
 
 
 @dataclass

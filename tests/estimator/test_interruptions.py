@@ -149,3 +149,73 @@ def test_an_error_in_a_second_fit_leaves_the_first_one():
             model.fit(DATA.X[:20], DATA.y[:20])
         model.set_params(**{name: before[name] for name in wrong})
         assert dict(vars(model)) == before
+
+
+# SIGTERM and SIGHUP: what ends services, containers and batch jobs, and what a closed terminal sends.
+
+ENDED = """
+import os, signal, sys
+import numpy as np
+import itergp.storage.checkpoints
+from itergp import IterGPRegressor
+itergp.storage.checkpoints.SECONDS = 1e9  # after the first step only, and at the end
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, (200, 2))
+
+def policy(state):
+    if state.rank == 6:
+        os.kill(os.getpid(), getattr(signal, sys.argv[2]))
+    return np.eye(200)[:, state.rank]
+
+IterGPRegressor(noise=0.1, learn=False, policy=policy, budget="150 actions", checkpoint=sys.argv[1]).fit(X, X[:, 0])
+print("went on")
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_that_ends_the_process_does_so_when_the_checkpoint_is_written(name, tmp_path):
+    command = [sys.executable, "-W", "ignore", "-c", ENDED, str(tmp_path / "fit"), name]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == -getattr(signal, name)
+    assert (ended.stdout, ended.stderr) == ("", "")
+    manifest = json.loads((tmp_path / "fit" / "manifest.json").read_text())["value"]
+    assert sum(entry["columns"] for entry in manifest["segments"]) >= 6
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_who_answers_such_a_signal_does_so_once_after_the_fit(name):
+    number, heard = getattr(signal, name), []
+
+    def policy(state):
+        if state.rank == 3:
+            signal.raise_signal(number)
+        return np.eye(150)[:, state.rank]
+
+    model = IterGPRegressor(noise=0.1, learn=False, policy=policy, budget="20 actions")
+    before = signal.signal(number, lambda *_: heard.append(hasattr(model, "posterior_")))
+    try:
+        with pytest.warns(InterruptedWarning):
+            model.fit(DATA.X, DATA.y)
+        answered, handler = list(heard), signal.getsignal(number)
+        signal.signal(number, signal.SIG_IGN)  # as nohup does
+        whole = IterGPRegressor(noise=0.1, learn=False, policy=policy, budget="20 actions").fit(DATA.X, DATA.y)
+    finally:
+        signal.signal(number, before)
+    assert len(answered) == 1
+    assert handler is not signal.SIG_DFL
+    assert 3 <= model.posterior_.rank < 20
+    assert whole.posterior_.rank == 20
+
+
+def test_a_signal_is_not_lost_where_the_fit_fails():
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
+    try:
+        with contextlib.suppress(ZeroDivisionError), watching_interrupts() as interrupts:
+            signal.raise_signal(signal.SIGTERM)
+            during = (interrupts.asked, list(heard))
+            raise ZeroDivisionError
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert during == (True, [])
+    assert heard == [1]

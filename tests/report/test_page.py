@@ -48,7 +48,17 @@ def test_any_text_leaves_one_block_of_numbers_that_still_parses(text):
     blocks = re.findall(r'<script type="application/json" id="numbers">(.*?)</script>', page, re.S)
     assert len(blocks) == 1
     assert not set(blocks[0]) & set("<>&")
-    assert json.loads(blocks[0])["targets"][0]["name"] == text.replace("\ud800", "\ufffd")
+    assert json.loads(blocks[0])["targets"][0]["name"] == re.sub("[\ud800\x00]", "\ufffd", text)
+
+
+def test_no_control_character_reaches_the_page():
+    """Neither in its text nor escaped in its numbers: ESC moves a terminal's cursor, BEL rings, NUL ends a text."""
+    control = "".join(map(chr, (*range(9), 0x0B, 0x0C, *range(0x0D, 0x20), *range(0x7F, 0xA0))))
+    page = render(made_up(positions=2, targets=(f"y{control}",), names=(f"a{control}", "b"), title=f"t{control}"))
+    assert not set(page) & set(control)
+    numbers = page.partition('id="numbers">')[2].partition("<")[0]
+    assert not re.search(r"\\u00(0[0-8bcdef]|1[0-9a-f]|7f|[89][0-9a-f])|\\[bfr]", numbers)
+    assert f"a{chr(0xFFFD) * len(control)}" in page
 
 
 def test_marks_that_turn_the_text_around_them_are_made_visible_and_hebrew_is_left_alone():

@@ -16,6 +16,7 @@ from itergp import IterGPRegressor
 from itergp.cli.commands import app
 from itergp.errors import InputError, StorageError
 from itergp.report import numbers, write_twin
+from itergp.report.card import card
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (70, 2))
@@ -108,6 +109,13 @@ def test_names_in_the_card_are_text():
     assert HOSTILE not in card
     assert "&lt;img src=x" in card
     assert "b\ufffd\ufffd" in card
+
+
+def test_the_card_shows_no_control_character():
+    model = IterGPRegressor(noise=0.1, learn=False, budget="3 actions").fit(X, Y)
+    model.feature_names_in_ = np.array(["a\x1b[31m\x07", "b"], dtype=object)
+    assert "\x1b" not in card(model)
+    assert "a\ufffd[31m\ufffd" in card(model)
 
 
 def test_the_summary_and_the_page_use_the_same_words():

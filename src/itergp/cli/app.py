@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,8 +43,7 @@ def reporting() -> Iterator[None]:
             yield
         except InputError as error:
             _fail(str(error), 2)
-        except BrokenPipeError:  # nobody reads any more, and the interpreter must not try to flush either
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # nobody reads any more
             raise typer.Exit(1) from None
         except (ItergpError, OSError) as error:
             _fail(str(error), 1)
@@ -62,8 +60,9 @@ def reporting() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """A line for people, beside the results; above the progress bar, where there is one."""
-    messages.print(one_line(text), soft_wrap=True)
+    """A line for people, beside the results; above the progress bar, where there is one. Lost where nobody can read it."""
+    with contextlib.suppress(OSError):  # a terminal that was closed, a full disk
+        messages.print(one_line(text), soft_wrap=True)
 
 
 def one_line(text: str) -> str:

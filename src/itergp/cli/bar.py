@@ -50,6 +50,17 @@ class _Listener:
 
 
 @contextlib.contextmanager
+def _drawn(progress: Progress) -> Iterator[Progress]:
+    """A terminal that was closed meanwhile must not take the model with it."""
+    progress.start()
+    try:
+        yield progress
+    finally:
+        with contextlib.suppress(OSError):
+            progress.stop()
+
+
+@contextlib.contextmanager
 def progress_bar(model: Any, budget: Budget, text: str) -> Iterator[None]:
     """While the model computes. Nothing is drawn where nobody looks."""
     if not messages.is_terminal:
@@ -57,7 +68,7 @@ def progress_bar(model: Any, budget: Budget, text: str) -> Iterator[None]:
         return
     bar = BarColumn(BAR_WIDTH) if budget.seconds is None else _Clock()
     columns = (SpinnerColumn(), bar, TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=messages, transient=True) as progress:
+    with _drawn(Progress(*columns, console=messages, transient=True)) as progress:
         progress.add_task(text, total=budget.seconds)
         if hasattr(model, "set_callbacks"):
             model.set_callbacks(_Listener(progress, budget))

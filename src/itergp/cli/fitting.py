@@ -88,14 +88,14 @@ def _check(budget: str | None, cache: str = "auto") -> None:
 
 
 def _compute(model: Any, budget: Any, text: str, work: Callable[[], Any], layout: Layout, out: Path, as_json: bool) -> None:
-    """Compute, save, explain. Once the work is done Ctrl-C waits until it is saved; from then on nothing can be lost."""
+    """Compute, save, explain. Ctrl-C, SIGTERM and SIGHUP end the work, and wait until it is saved; then nothing can be lost."""
     from itergp.budgets import Budget
     from itergp.cli.bar import progress_bar
     from itergp.cli.measuring import described, measured
     from itergp.progress import watching_interrupts
     from itergp.solver.state import Status
 
-    with watching_interrupts() as interrupts:
+    with watching_interrupts(ends_anyway=True) as interrupts:
         with progress_bar(model, Budget.parse(budget), text), interrupts.raised():
             if interrupts.asked:  # while the bar was prepared
                 raise KeyboardInterrupt

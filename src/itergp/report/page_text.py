@@ -8,19 +8,18 @@ FORMAT = "itergp-report/1"
 MINUS = "\N{MINUS SIGN}"
 PERCENT = "\N{NO-BREAK SPACE}%"
 UNKNOWN = "not known"
-TURNING = re.compile(
-    "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)  # marks of direction, and halves of characters
+# Control characters but for tabs and ends of lines, marks of direction, and halves of characters.
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 Json = dict[str, Any]
 
 
 def harmless(value: Any) -> Any:
-    """The same numbers, with marks in their texts that could turn the text around them, numbers too, made visible."""
+    """The same numbers, with what their texts hide (terminal codes, marks that turn the text around them) made visible."""
     if isinstance(value, dict):
         return {harmless(str(key)): harmless(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [harmless(item) for item in value]
-    return TURNING.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
+    return UNSEEN.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
 
 
 def finite(value: Any) -> float | None:
