@@ -11,11 +11,13 @@ import numpy as np
 from itergp.storage.files import Malformed, Tensors
 
 _SOME = 1 << 16  # numbers at once: what is looked at stays in the cache
+_LARGEST = 1e200  # far beyond what a fit can have, and so far below what float64 can hold that sums of such numbers are finite
 
 
 def finite(array: np.ndarray) -> bool:
+    """Whether all of it are numbers to compute with."""
     flat = array.reshape(-1)
-    return all(np.isfinite(flat[i : i + _SOME]).all() for i in range(0, flat.size, _SOME))
+    return all((np.abs(flat[i : i + _SOME]) <= _LARGEST).all() for i in range(0, flat.size, _SOME))
 
 
 def shaped(tensors: Tensors, name: str, *shape: int, least: float = -math.inf) -> np.ndarray:
@@ -29,7 +31,7 @@ def shaped(tensors: Tensors, name: str, *shape: int, least: float = -math.inf) -
 def numbers(array: np.ndarray, name: str, least: float = -math.inf) -> np.ndarray:
     """The array itself, if all of it is finite and not below `least`."""
     if not finite(array):
-        raise Malformed(f"{name} has values that are not finite.")
+        raise Malformed(f"{name} has values that are not finite, or larger than {_LARGEST:.0e}.")
     if least > -math.inf and array.size and array.min() < least:
         raise Malformed(f"{name} has the value {array.min():.3g}; expected at least {least:g}.")
     return array
