@@ -90,7 +90,7 @@ class Tally(collections.Counter):
 
 
 def kill(count, n=1200, actions=300, seed=0):
-    """Kill a fit in another process at a random moment after its first manifest, until it is through; then compare."""
+    """Kill a fit in another process at a random moment after its first checkpoint, until it is through; then compare."""
     tally, rng = Tally(), np.random.default_rng(seed)
     for i in range(count):
         policy = list(POLICIES)[i % len(POLICIES)]
@@ -112,11 +112,16 @@ def _killed_fit(folder, policy, n, actions, seed, moment):
     """True when the killed process left a file that was being written."""
     arguments = [sys.executable, __file__, "child", folder, policy, *map(str, (n, actions, seed))]
     with subprocess.Popen(arguments, env={**os.environ, "PYTHONWARNINGS": "ignore"}) as child:
-        while not os.path.exists(os.path.join(folder, "manifest.json")) and child.poll() is None:
+        while not _has_state(os.path.join(folder, "manifest.json")) and child.poll() is None:
             time.sleep(0.001)
         time.sleep(moment)
         child.send_signal(signal.SIGKILL)
     return any(name.endswith(".tmp") for name in os.listdir(folder))
+
+
+def _has_state(manifest):
+    """A first manifest may be there before anything was computed."""
+    return os.path.exists(manifest) and json.loads(Path(manifest).read_text())["value"]["state"] is not None
 
 
 # Mutations.
