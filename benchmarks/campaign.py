@@ -3,18 +3,22 @@
 Random problems (n 1 to 120, d 1 to 5, all kernels, lengthscales over three decades, noise 1e-8 to 1, 40 % with duplicates,
 badly scaled inputs, inputs up to 1.7e12 from the origin, scalar and per-row noise) times all policies and mixtures of them,
 with float64 and float32 tiles, in one go, refined, extended, reweighted or beside another target with another noise, against
-the exact GP in extended precision; and the variance of samples that are functions, for one posterior of each problem;
+the exact GP in extended precision; and, for one posterior of each problem, the bounds on its
+computational part and the variance of samples that are functions;
 rounding allowed for is stated below, in units of rounding of k0. Prints counts and the worst figures.
 
-    python benchmarks/campaign.py --problems 10000 --workers 2 [--first 0]
+    python benchmarks/campaign.py --problems 10000 --workers 2 [--first 0] [--record campaign.jsonl]
 """
 
 import argparse
+import hashlib
+import json
 import os
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -23,6 +27,7 @@ from itergp import Compute, MaxActions, Posterior, Prior, condition
 from itergp.posterior.targets import TargetPosterior, common_noise
 from itergp.solver.reweight import reweighted
 
+ROOMS = ("prior", "linalg", "solver", "posterior")  # whose code decides the outcome
 POLICIES = {
     "unit": lambda n: itergp.UnitVector(block_size=4),
     "pivoted": lambda n: itergp.UnitVector("pivoted"),
@@ -49,7 +54,8 @@ POLICIES = {
     ),
 }
 CHECKS = (
-    "negative", "above the prior", "rising", "below the exact GP", "outside the certificates", "local below exact", "samples",
+    "negative", "above the prior", "rising", "below the exact GP", "outside the certificates", "local below exact", "parts",
+    "samples",
     "error",
 )  # fmt: skip
 
@@ -184,6 +190,7 @@ def run(seed):
                     posterior = COURSES[course](problem, make(len(X)), actions, Compute(dtype=dtype, threads=1), seed, rng)
                     check(tally, where, posterior, new, k0, mean, var, z_norm)
                     if name == list(POLICIES)[seed % len(POLICIES)] and dtype == ("float64", "float32")[seed // 2 % 2]:
+                        check_parts(tally, where, posterior, new, k0, var)
                         check_samples(tally, where, posterior, new, k0)
             except Exception as error:
                 tally.note("error", 1.0, (*where, repr(error)[:200]))
@@ -261,6 +268,16 @@ def check(tally, where, posterior, new, k0, mean, var, z_norm):
     tally.note("local below exact", np.maximum(var - local, local - combined) / k0 - ROUNDING_EXACT, where)
 
 
+def check_parts(tally, where, posterior, new, k0, var):
+    """The computational part of the variance lies between its bounds, whether they come from passes or from neighbours."""
+    for process in (posterior, posterior.local(5)):
+        for passes in (0, 2):
+            parts = process.decompose(new, "estimate", passes=passes)
+            true = parts.combined - var
+            outside = np.maximum(parts.computational_lower - true, true - parts.computational_upper)
+            tally.note("parts", outside / k0 - ROUNDING_EXACT, (*where, passes))
+
+
 def check_samples(tally, where, posterior, new, k0):
     """Samples as functions rest on random features: their variance may be 1.5 times that of the posterior, or its inverse."""
     negligible = 1e-12 * k0
@@ -268,24 +285,60 @@ def check_samples(tally, where, posterior, new, k0):
     tally.note("samples", np.abs(np.log(ratio)) - np.log(SAMPLES), where)
 
 
+BLOCK = 100  # problems that are recorded together
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--problems", type=int, default=10000)
     arguments.add_argument("--first", type=int, default=0)
     arguments.add_argument("--workers", type=int, default=2)
+    arguments.add_argument("--record", type=Path, help="a file of finished blocks: a run that was cut goes on from it")
     options = arguments.parse_args()
-    total, begun, done = Tally(), time.time(), 0
-    seeds = range(options.first, options.first + options.problems)
+    total, begun, sources = Tally(), time.time(), digest()
+    known = recorded(options.record, sources)
     with ProcessPoolExecutor(options.workers) as pool:
-        for done, tally in enumerate(pool.map(run, seeds, chunksize=8), start=1):
-            total.add(tally)
-            for check, examples in tally.examples.items():
-                print(f"VIOLATION {check}: {examples}, {tally.worst[check]:.2e}", flush=True)
-            if done % 500 == 0:
-                print(f"{time.time() - begun:.0f} s", flush=True)
-                report(total, options.first, done)
-    report(total, options.first, done)
+        for first in range(options.first, options.first + options.problems, BLOCK):
+            seeds = range(first, min(first + BLOCK, options.first + options.problems))
+            block = known.get((first, len(seeds)))
+            if block is None:
+                block = Tally()
+                for tally in pool.map(run, seeds, chunksize=2):
+                    block.add(tally)
+                if options.record:
+                    with open(options.record, "a") as file:
+                        line = {"sources": sources, "first": first, "problems": len(seeds), **vars(block)}
+                        file.write(json.dumps(line, default=str) + "\n")
+            for check, examples in block.examples.items():
+                if examples:
+                    print(f"VIOLATION {check}: {examples}, {block.worst[check]:.2e}", flush=True)
+            total.add(block)
+            print(f"{time.time() - begun:.0f} s, {seeds.stop - options.first} problems", flush=True)
+    report(total, options.first, options.problems)
     raise SystemExit(1 if sum(total.violations.values()) else 0)
+
+
+def recorded(path, sources):
+    """Finished blocks of the same code, by their first problem and their number."""
+    if path is None or not path.exists():
+        return {}
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    fields = ("runs", "points", "violations", "worst", "examples")
+    return {
+        (line["first"], line["problems"]): Tally(**{name: line[name] for name in fields})
+        for line in lines
+        if line["sources"] == sources
+    }
+
+
+def digest():
+    """Of the code that decides the outcome: a block counts only for the code that it ran."""
+    root = Path(itergp.__file__).parent
+    found = [path for room in ROOMS for path in sorted((root / room).rglob("*")) if path.suffix in (".py", ".cpp", ".h")]
+    whole = hashlib.sha256()
+    for path in (*found, Path(__file__)):
+        whole.update(path.read_bytes())
+    return whole.hexdigest()[:16]
 
 
 def report(total, first, problems):
