@@ -1,5 +1,6 @@
 """How to compute: one frozen value, passed down."""
 
+import numbers
 import os
 import re
 import sys
@@ -14,8 +15,8 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "
 
 def parse_bytes(name: str, value: Any) -> int:
     """A number of bytes, or text such as "4GB", "500 MB", "2GiB"."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 0:
+        return int(value)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", value.upper()) if isinstance(value, str) else None
     if match is None:
         raise InputError(f"{name} is {value!r}; expected 'auto', a number of bytes >= 0, or text such as '4GB'.")
@@ -33,6 +34,11 @@ def available_bytes() -> int:
     except (OSError, ValueError):
         pass  # not Linux, or no limit
     return max(0, min(candidates)) if candidates else 4 * 2**30
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def peak_bytes() -> int | None:
@@ -57,7 +63,9 @@ class Compute:
 
     `dtype="auto"` takes float32 where its rounding stays far below the noise, else float64; it turns to float64
     when later data lower the noise. `cache="auto"` stores tiles in at most a quarter of the memory that is available; 0 never
-    stores any. `engine` is a name, or an object with the methods of `itergp.linalg.engines.Engine`.
+    stores any. `engine` is a name, or an object with the methods of `itergp.linalg.engines.Engine`. `threads` is a number, of
+    which at most as many are started as the process has cores; None takes all cores, or fewer where ITERGP_NUM_THREADS or
+    OMP_NUM_THREADS says so.
     """
 
     dtype: str = "auto"
@@ -76,7 +84,7 @@ class Compute:
                 f"Compute.engine is {self.engine!r}; expected a name or an object as in itergp.linalg.engines.Engine."
             )
         if self.threads is not None:
-            count("Compute.threads", self.threads)
+            object.__setattr__(self, "threads", count("Compute.threads", self.threads))
 
     def cache_bytes(self) -> int:
         return available_bytes() // 4 if self.cache == "auto" else int(self.cache)

@@ -37,11 +37,11 @@ def nearest(
     """
     places = np.arange(len(F0)) if chosen is None else chosen
     try:
-        from itergp.linalg._native import default_threads
+        from itergp.linalg._native import at_most_cores
         from itergp.linalg._native.neighbours import nearest as native
     except ImportError:
         return _nearest_by_tree(F0, F1, count, among)[places]
-    return native(F0[places], F1, count, among, places, threads or default_threads(), tick)
+    return native(F0[places], F1, count, among, places, at_most_cores(threads), tick)
 
 
 def _nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> np.ndarray:
@@ -77,10 +77,10 @@ def likelihood(
     gradient of their sum in the kernel's parameters, by path, and in the noise, where dN/dnoise = share."""
     rows, J = np.ascontiguousarray(rows, dtype=np.int32), np.ascontiguousarray(J, dtype=np.int32)
     try:
-        from itergp.linalg._native import default_threads
+        from itergp.linalg._native import at_most_cores
         from itergp.linalg._native.neighbours import likelihood as native
 
-        answer = native(kernel, X, np.ascontiguousarray(y), N, share, rows, J, threads or default_threads(), tick)
+        answer = native(kernel, X, np.ascontiguousarray(y), N, share, rows, J, at_most_cores(threads), tick)
     except ImportError:
         answer = None
     if answer is not None:

@@ -4,7 +4,6 @@ Every entry of the extended Gram matrix is in K Q or in a small kernel tile, so 
 the exact combined posterior for the actions [Q, E_J] of that point: k_* <= k_local <= k_i (DESIGN, section 3).
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from itergp.errors import InputError
 from itergp.linalg.blas import blas_threads
-from itergp.linalg.compute import require_bytes
+from itergp.linalg.compute import cores, require_bytes
 from itergp.linalg.gram import UNIT
 from itergp.linalg.neighbours import TREE_FEATURES, nearest
 
@@ -96,7 +95,7 @@ class LocalPosterior:
             act(0)
             return problem.with_prior_mean(X, mean), problem.above_floor(variance, k0)
         # many small matrices: one thread for each batch, not several for each matrix
-        with blas_threads(1), ThreadPoolExecutor(problem.compute.threads or os.cpu_count() or 1) as pool:
+        with blas_threads(1), ThreadPoolExecutor(min(problem.compute.threads or cores(), cores())) as pool:
             list(pool.map(act, range(0, len(X), BATCH)))
         return problem.with_prior_mean(X, mean), problem.above_floor(variance, k0)
 

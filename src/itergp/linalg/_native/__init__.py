@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from itergp.linalg.compute import cores
 from itergp.linalg.engines import Engine, Tick, TileCache, get
 from itergp.prior.kernels import (
     RBF,
@@ -82,8 +83,12 @@ def default_threads() -> int:
     """The cores this process may use, or fewer where the usual environment variables say so."""
     limits = [os.environ.get(name, "") for name in ("ITERGP_NUM_THREADS", "OMP_NUM_THREADS")]
     asked = [int(limit) for limit in limits if limit.isdigit() and int(limit) > 0]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min([cores, *asked[:1]])
+    return min([cores(), *asked[:1]])
+
+
+def at_most_cores(threads: int | None) -> int:
+    """So many threads as are asked for, or as is usual; never more than cores: each has sums of its own, in memory."""
+    return min(threads, cores()) if threads else default_threads()
 
 
 @dataclass
@@ -159,7 +164,7 @@ class NativeEngine(Engine):
 
     def _accumulate(self, V: np.ndarray, dtype: np.dtype, store: Store, from_block: int, tick: Tick) -> np.ndarray:
         call, panels = _function("symmetric", dtype), V.shape[0] // PANEL
-        sums = np.zeros((self._threads(), *V.shape))  # one sum per thread, added in their order
+        sums = np.zeros((min(self._threads(), panels), *V.shape))  # one sum per thread, added in their order
         step = _panels_per_call(V.shape[0] // 2, 2 * V.shape[1])
         for p in range(0, panels, step):
             tick()
@@ -172,7 +177,7 @@ class NativeEngine(Engine):
         return gradient(kernel, X0, X1, A, B, self._threads()) or get("jax").gradient(kernel, X0, X1, A, B)
 
     def _threads(self) -> int:
-        return self.threads or default_threads()
+        return at_most_cores(self.threads)
 
 
 def _function(name: str, dtype: np.dtype) -> Callable[..., None]:

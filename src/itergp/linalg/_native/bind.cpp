@@ -72,19 +72,22 @@ template <typename T>
 void symmetric(const Kernel<T>& kernel, Matrix<const T> V, Cube<double> out, std::ptrdiff_t first, std::ptrdiff_t last,
                std::ptrdiff_t from_block, Vector<T> store, Vector<const std::int64_t> offsets, bool filled) {
     const auto rows = std::ptrdiff_t(V.shape(0));
-    const int columns = int(V.shape(1)), threads = int(out.shape(0));
+    const int columns = int(V.shape(1));
+    const auto threads = std::ptrdiff_t(out.shape(0));
+    expect_threads(threads);
     expect(!kernel.parts.empty(), "the kernel has no parts");
     expect(rows == kernel.left_rows && rows == kernel.right_rows, "V does not have one row per padded point");
     expect(std::ptrdiff_t(out.shape(1)) == rows && int(out.shape(2)) == columns, "out does not have the shape of V for each thread");
     expect(columns == 1 || columns % columns_unit() == 0, "columns must be 1 or a multiple of columns_unit()");
     expect(0 <= first && first <= last && last <= rows / PANEL && 0 <= from_block, "panels out of range");
     const auto stored = std::ptrdiff_t(offsets.shape(0)) - 1;
-    expect(stored >= 0 && offsets(stored) <= std::int64_t(store.shape(0)), "the store is too small");
+    expect(0 <= stored && stored <= rows / PANEL, "more panels are stored than there are");
+    expect(offsets(0) == 0 && offsets(stored) <= std::int64_t(store.shape(0)), "the store is too small");
     std::vector<std::ptrdiff_t> starts(offsets.data(), offsets.data() + stored + 1);
     for (std::ptrdiff_t p = 0; p < stored; ++p)
         expect(starts[p + 1] - starts[p] == (rows / BLOCK - p * PANEL / BLOCK) * PANEL * BLOCK, "offsets do not match the tiles");
     nb::gil_scoped_release unlocked;
-    in_threads(first, last, threads, [&](int t, Range range) {
+    in_threads(first, last, threads, [&](std::ptrdiff_t t, Range range) {
         engine<T>().symmetric(kernel.parts.data(), int(kernel.parts.size()), rows, V.data(), columns,
                               out.data() + t * rows * columns, range, from_block, store.data(), starts.data(), stored, filled);
     });
@@ -93,13 +96,14 @@ void symmetric(const Kernel<T>& kernel, Matrix<const T> V, Cube<double> out, std
 template <typename T>
 void cross(const Kernel<T>& kernel, Matrix<const T> V, Matrix<double> out, std::ptrdiff_t first, std::ptrdiff_t last, int threads) {
     const int columns = int(V.shape(1));
-    expect(!kernel.parts.empty() && threads > 0, "the kernel has no parts");
+    expect_threads(threads);
+    expect(!kernel.parts.empty(), "the kernel has no parts");
     expect(std::ptrdiff_t(V.shape(0)) == kernel.right_rows, "V does not have one row per padded point");
     expect(std::ptrdiff_t(out.shape(0)) == kernel.left_rows && int(out.shape(1)) == columns, "out has the wrong shape");
     expect(columns == 1 || columns % columns_unit() == 0, "columns must be 1 or a multiple of columns_unit()");
     expect(0 <= first && first <= last && last <= kernel.left_rows / PANEL, "panels out of range");
     nb::gil_scoped_release unlocked;
-    in_threads(first, last, threads, [&](int, Range range) {
+    in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) {
         engine<T>().cross(kernel.parts.data(), int(kernel.parts.size()), kernel.left_rows, kernel.right_rows, V.data(), columns,
                           out.data(), range);
     });
@@ -108,11 +112,12 @@ void cross(const Kernel<T>& kernel, Matrix<const T> V, Matrix<double> out, std::
 template <typename T>
 void dense(const Kernel<T>& kernel, Matrix<T> out, std::ptrdiff_t first, std::ptrdiff_t last, int threads) {
     const auto rows = std::ptrdiff_t(out.shape(0)), columns = std::ptrdiff_t(out.shape(1));
-    expect(!kernel.parts.empty() && threads > 0, "the kernel has no parts");
+    expect_threads(threads);
+    expect(!kernel.parts.empty(), "the kernel has no parts");
     expect(rows <= kernel.left_rows && columns <= kernel.right_rows, "out is larger than the kernel");
     expect(0 <= first && first <= last && last <= (rows + PANEL - 1) / PANEL, "panels out of range");
     nb::gil_scoped_release unlocked;
-    in_threads(first, last, threads, [&](int, Range range) {
+    in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) {
         engine<T>().dense(kernel.parts.data(), int(kernel.parts.size()), rows, columns, out.data(), columns, range);
     });
 }
@@ -146,7 +151,10 @@ NB_MODULE(_tiles, m) {
     m.def("instruction_sets", &instruction_sets, "What this machine can run, the best first.");
     m.def("instruction_set", [] { return chosen; });
     m.def("columns_unit", &columns_unit);
-    m.def("group_width", [](int bytes) { return 3 * (chosen == "avx512" ? 64 : chosen == "avx2" ? 32 : 16) / bytes; }, nb::arg("bytes"));
+    m.def("group_width", [](int bytes) {
+        expect(bytes == 4 || bytes == 8, "bytes must be 4 or 8");
+        return 3 * (chosen == "avx512" ? 64 : chosen == "avx2" ? 32 : 16) / bytes;
+    }, nb::arg("bytes"));
     m.def("choose", &choose, nb::arg("name"), "Use another instruction set, for tests.");
     bind<float>(m, "32");
     bind<double>(m, "64");

@@ -5,6 +5,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -34,14 +38,42 @@ inline void expect(bool fine, const char* message) {
     if (!fine) throw std::invalid_argument(message);
 }
 
-// Panels first <= p < last, dealt out in turn: thread t takes first + t, first + t + threads, ... always the same ones.
+inline void expect_threads(std::ptrdiff_t threads) { expect(threads > 0, "threads must be at least 1"); }
+
+// Panels first <= p < last, dealt out in turn to so many shares: share t has the panels p with p % shares == t, whatever runs
+// it. The shares are run by as many threads as there are cores, work, and room for them: where no thread can be started, by
+// the caller alone. The first exception of any of them is thrown when all have ended.
 template <typename Work>
-void in_threads(std::ptrdiff_t first, std::ptrdiff_t last, int threads, Work work) {
-    std::vector<std::thread> pool;
-    for (int t = 1; t < threads; ++t)
-        pool.emplace_back([=] { work(t, itergp::Range{first + ((t - first) % threads + threads) % threads, last, threads}); });
-    work(0, itergp::Range{first + ((0 - first) % threads + threads) % threads, last, threads});
-    for (auto& thread : pool) thread.join();
+void in_threads(std::ptrdiff_t first, std::ptrdiff_t last, std::ptrdiff_t shares, Work work) {
+    std::atomic<std::ptrdiff_t> next{first};
+    std::exception_ptr failure;
+    std::mutex failing;
+    const std::ptrdiff_t stop = std::min(last, first + shares);
+    const auto run = [&]() noexcept {
+        try {
+            for (std::ptrdiff_t p; (p = next.fetch_add(1)) < stop;) work(p % shares, itergp::Range{p, last, shares});
+        } catch (...) {
+            next = stop;
+            const std::lock_guard<std::mutex> one(failing);
+            if (!failure) failure = std::current_exception();
+        }
+    };
+    struct Pool {
+        std::vector<std::thread> threads;
+        ~Pool() {
+            for (auto& thread : threads) thread.join();
+        }
+    };
+    {
+        Pool pool;
+        try {
+            const std::ptrdiff_t cores = std::max(1u, std::thread::hardware_concurrency());
+            for (auto more = std::min(cores, stop - first); more > 1; --more) pool.threads.emplace_back(run);
+        } catch (const std::exception&) {  // no room for one more: those that run, and this one, do the work
+        }
+        run();
+    }
+    if (failure) std::rethrow_exception(failure);
 }
 
 void bind_neighbours(nb::module_& m);

@@ -11,7 +11,8 @@ void gradient(Points left, Points right, Points A, Points B, const std::vector<i
               const std::vector<double>& alphas, bool per_feature, Cube<double> slopes, Matrix<double> sums,
               std::ptrdiff_t first, std::ptrdiff_t last, std::ptrdiff_t first_right, std::ptrdiff_t last_right, int threads) {
     const std::size_t groups = left.shape(0), groups_right = right.shape(0);
-    expect(features.size() == kinds.size() && features.size() == alphas.size() && threads > 0, "parts differ in number");
+    expect_threads(threads);
+    expect(features.size() == kinds.size() && features.size() == alphas.size(), "parts differ in number");
     std::vector<Part> parts;
     std::size_t all = 0;
     for (std::size_t p = 0; p < features.size(); ++p) {
@@ -31,7 +32,7 @@ void gradient(Points left, Points right, Points A, Points B, const std::vector<i
                         right.data(), A.data(),          B.data(), slopes.data(),   sums.data()};
     nb::gil_scoped_release unlocked;
     in_threads(first, last, threads,
-               [&](int, Range range) { ITERGP_DISPATCH(gradient)(task, range, first_right, last_right); });
+               [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(gradient)(task, range, first_right, last_right); });
 }
 
 }  // namespace

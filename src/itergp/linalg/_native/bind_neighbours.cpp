@@ -1,4 +1,6 @@
 // The binding of nearest neighbours and their likelihood.
+#include <limits>
+
 #include "bind.h"
 #include "neighbours.h"
 
@@ -9,6 +11,7 @@ using namespace itergp;
 void search(Cube<const float> left, Cube<const float> right, Vector<const std::int32_t> places, std::ptrdiff_t right_rows, int among,
             Matrix<std::int32_t> found, std::ptrdiff_t first, std::ptrdiff_t last, int threads) {
     const auto left_rows = std::ptrdiff_t(places.shape(0));
+    expect_threads(threads);
     expect(left.shape(1) == right.shape(1), "left and right differ in their number of features");
     for (std::ptrdiff_t i = 1; i < left_rows; ++i) expect(places(i - 1) < places(i), "places are not in ascending order");
     expect(left_rows == 0 || (places(0) >= 0 && (among == 0 || places(left_rows - 1) < right_rows)), "places out of range");
@@ -16,11 +19,11 @@ void search(Cube<const float> left, Cube<const float> right, Vector<const std::i
     expect(0 < left_rows && left_rows <= std::ptrdiff_t(left.shape(0)) * BLOCK, "left has fewer points than left_rows");
     expect(0 < right_rows && right_rows <= std::ptrdiff_t(right.shape(0)) * BLOCK, "right has fewer points than right_rows");
     expect(std::ptrdiff_t(found.shape(0)) == left_rows && found.shape(1) > 0, "found does not have one row per point");
-    expect(among >= 0 && among <= 2 && threads > 0, "among must be 0, 1 or 2");
-    expect(0 <= first && first <= last && 4 * (last - 1) < left_rows, "panels out of range");
+    expect(among >= 0 && among <= 2, "among must be 0, 1 or 2");
+    expect(0 <= first && first <= last && last <= (left_rows + ROWS - 1) / ROWS, "panels out of range");
     const Search task{left.data(), right.data(), int(left.shape(1)), places.data(), left_rows, right_rows, int(found.shape(1)), among, found.data()};
     nb::gil_scoped_release unlocked;
-    in_threads(first, last, threads, [&](int, Range range) { ITERGP_DISPATCH(search)(task, range); });
+    in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(search)(task, range); });
 }
 
 void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,
@@ -29,6 +32,7 @@ void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, co
                 Matrix<const std::int32_t> neighbours, Vector<double> values, Matrix<double> sums, std::ptrdiff_t first,
                 std::ptrdiff_t last, int threads) {
     const auto points = std::ptrdiff_t(F.shape(0)), count = std::ptrdiff_t(rows.shape(0)), m = std::ptrdiff_t(neighbours.shape(1));
+    expect_threads(threads);
     expect(kinds.size() == sizes.size() && weights.size() == sizes.size() && alphas.size() == sizes.size(), "terms differ in number");
     std::vector<Term> terms;
     std::ptrdiff_t features = 0;
@@ -42,14 +46,17 @@ void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, co
            "y, N and share do not have one row per point");
     expect(std::ptrdiff_t(neighbours.shape(0)) == count && std::ptrdiff_t(values.shape(0)) == count, "neighbours do not match rows");
     expect(std::ptrdiff_t(sums.shape(1)) == 2 * std::ptrdiff_t(terms.size()) + features + 2, "sums are too small");
-    expect(0 <= first && first <= last && last <= std::ptrdiff_t(sums.shape(0)) && (last - 1) * CHUNK < count && threads > 0, "chunks out of range");
+    const std::ptrdiff_t most = std::numeric_limits<int>::max(), pairs = m < 1 << 15 ? (m + 1) * (m + 2) / 2 : most;
+    expect(pairs < most / std::max<std::ptrdiff_t>(1, terms.size()) && m + 1 < most / std::max<std::ptrdiff_t>(1, features) &&
+           m + 1 < most / std::max<std::ptrdiff_t>(1, y.shape(1)), "too many neighbours");
+    expect(0 <= first && first <= last && last <= std::ptrdiff_t(sums.shape(0)) && last <= (count + CHUNK - 1) / CHUNK, "chunks out of range");
     for (std::ptrdiff_t p = 0; p < count; ++p) expect(rows(p) >= 0 && rows(p) < points, "rows out of range");
     const std::int32_t* all = neighbours.data();
     for (std::ptrdiff_t p = 0; p < count * m; ++p) expect(all[p] >= -1 && all[p] < points, "neighbours out of range");
     const Likelihood task{terms.data(), int(terms.size()), int(features), constant, F.data(), y.data(), int(y.shape(1)), N.data(), share.data(),
                           rows.data(), all, count, int(m), values.data(), sums.data()};
     nb::gil_scoped_release unlocked;
-    in_threads(first, last, threads, [&](int, Range range) { ITERGP_DISPATCH(likelihood)(task, range); });
+    in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(likelihood)(task, range); });
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 namespace itergp {
 namespace ITERGP_ISA {
 
-constexpr int ROWS = 4;  // rows at once, so that the columns' features are read once for all of them
 constexpr int NV = 2;    // vectors of columns at once
 
 // Tiles lie in stripes of ROWS rows, and a stripe vector by vector of columns, the vectors of its rows one after the other: so a

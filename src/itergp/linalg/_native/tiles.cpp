@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <new>
 
 #include "distances.h"
 #include "profiles.h"
@@ -175,12 +176,23 @@ void multiply(const T* A, const T* V, std::ptrdiff_t v_rows, std::ptrdiff_t v_ro
     }
 }
 
+// Room for one tile, on the heap: where there is none left, an exception says so; a thread's own storage would end the process.
+template <typename T>
+struct Scratch {
+    static constexpr std::align_val_t line{64};
+    T* const tile = static_cast<T*>(::operator new(PANEL * BLOCK * sizeof(T), line));
+    Scratch() = default;
+    Scratch(const Scratch&) = delete;
+    ~Scratch() { ::operator delete(tile, line); }
+};
+
 // ---- what the binding calls -----------------------------------------------------------------------------------------
 
 template <typename T>
 void symmetric(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, const T* V, int columns, double* out, Range range,
                std::ptrdiff_t from_block, T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels, bool filled) {
-    alignas(64) static thread_local T scratch[PANEL * BLOCK];
+    const Scratch<T> room;
+    T* const scratch = room.tile;
     for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
         const std::ptrdiff_t i = p * PANEL, own = i / BLOCK;
         const bool stored = p < stored_panels;
@@ -209,7 +221,8 @@ void symmetric(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, cons
 template <typename T>
 void cross(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std::ptrdiff_t right_rows, const T* V, int columns,
            double* out, Range range) {
-    alignas(64) static thread_local T scratch[PANEL * BLOCK];
+    const Scratch<T> room;
+    T* const scratch = room.tile;
     for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
         for (std::ptrdiff_t j = 0; j < right_rows; j += BLOCK) {
             fill_tile(parts, n_parts, p * PANEL, j, scratch);
@@ -222,7 +235,8 @@ void cross(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std
 template <typename T>
 void dense(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std::ptrdiff_t right_rows, T* out,
            std::ptrdiff_t out_stride, Range range) {
-    alignas(64) static thread_local T scratch[PANEL * BLOCK];
+    const Scratch<T> room;
+    T* const scratch = room.tile;
     for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
         const std::ptrdiff_t i = p * PANEL, height = left_rows - i < PANEL ? left_rows - i : PANEL;
         for (std::ptrdiff_t j = 0; j < right_rows; j += BLOCK) {

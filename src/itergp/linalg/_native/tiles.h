@@ -7,6 +7,7 @@ namespace itergp {
 
 constexpr int PANEL = 64;     // rows of a tile
 constexpr int BLOCK = 256;    // columns of a tile; data are padded to a multiple of it
+constexpr int ROWS = 4;      // rows whose distances are taken at once: the columns' features are read once for all of them
 constexpr int RUN = 32;       // terms summed in the tile's dtype before they join the float64 sum
 
 enum Kind : int { RBF = 0, MATERN12 = 1, MATERN32 = 2, MATERN52 = 3, RATIONAL_QUADRATIC = 4 };
