@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the names load w
     from itergp import metrics as metrics
     from itergp import plots as plots
     from itergp.errors import (
+        ForkError as ForkError,
+    )
+    from itergp.errors import (
         InputError as InputError,
     )
     from itergp.errors import (
@@ -147,7 +150,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the names load w
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "itergp.errors": "InputError InterruptedWarning ItergpError KernelError LearningWarning MemoryLimitError PolicyError "
+    "itergp.errors": "ForkError InputError InterruptedWarning ItergpError KernelError LearningWarning MemoryLimitError PolicyError "
     "PrecisionWarning StorageError StorageWarning",
     "itergp.estimator": "IterGPRegressor",
     "itergp.linalg.compute": "Compute",

@@ -21,6 +21,10 @@ class MemoryLimitError(ItergpError, MemoryError):
     """The work asked for does not fit the memory that is available; the message has both numbers."""
 
 
+class ForkError(ItergpError, RuntimeError):
+    """A forked process would wait for ever for what only its parent has; the message says how to start it instead."""
+
+
 class StorageError(ItergpError, OSError):
     """A file is damaged, foreign, of a later format or of another fit, or cannot be read or written; the message says which."""
 

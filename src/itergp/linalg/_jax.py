@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from itergp.linalg.engines import TiledEngine
+from itergp.linalg.forks import require_jax
 from itergp.prior.distances import squared_distance
 from itergp.prior.kernels import Kernel, OnColumns, Product, Scaled, Stationary, Sum
 
@@ -48,7 +49,11 @@ def _register(cls: type) -> None:
 
 
 def as_tree(kernel: Kernel, dtype: Any) -> Kernel:
-    """The kernel with arrays for parameters: Python numbers would be compiled in, and every value compiled anew."""
+    """The kernel with arrays for parameters: Python numbers would be compiled in, and every value compiled anew.
+
+    All that JAX is asked for here goes through this, and ends here where JAX cannot answer.
+    """
+    require_jax()
     register(kernel)
     return jax.tree.map(lambda leaf: np.asarray(leaf, dtype=dtype), kernel)
 
@@ -130,9 +135,9 @@ class JaxEngine(TiledEngine):
     def supports(self, kernel: Kernel, d: int) -> str:
         if not is_dataclass(kernel):
             return f"{type(kernel).__name__} is not a dataclass, so JAX cannot see its parameters"
-        shape = jax.ShapeDtypeStruct((4, d), np.float32)
+        tree, shape = as_tree(kernel, np.float32), jax.ShapeDtypeStruct((4, d), np.float32)
         try:
-            jax.eval_shape(_formula, as_tree(kernel, np.float32), shape, shape)
+            jax.eval_shape(_formula, tree, shape, shape)
         except Exception as error:  # whatever a user's formula raises on tracers
             return f"JAX cannot trace {type(kernel).__name__} ({type(error).__name__})"
         return ""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError, KernelError
+from itergp.linalg import forks  # noqa: F401 (it watches from now on)
 from itergp.linalg.compute import Compute
 from itergp.prior.kernels import Kernel
 
