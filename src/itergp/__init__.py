@@ -150,8 +150,8 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the names load w
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "itergp.errors": "ForkError InputError InterruptedWarning ItergpError KernelError LearningWarning MemoryLimitError PolicyError "
-    "PrecisionWarning StorageError StorageWarning",
+    "itergp.errors": "ForkError InputError InterruptedWarning ItergpError KernelError LearningWarning MemoryLimitError "
+    "PolicyError PrecisionWarning StorageError StorageWarning",
     "itergp.estimator": "IterGPRegressor",
     "itergp.linalg.compute": "Compute",
     "itergp.posterior.combined": "Posterior condition",
@@ -176,6 +176,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"itergp.{name}")
     if name not in _WHERE:
         raise AttributeError(f"module 'itergp' has no attribute {name!r}")
+    if _WHERE[name] != "itergp.errors":
+        importlib.import_module("itergp.linalg.libraries").require_libraries()
     value = getattr(importlib.import_module(_WHERE[name]), name)
     globals()[name] = value
     return value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from itergp.errors import InputError
-from itergp.linalg.compute import available_bytes
+from itergp.linalg.memory import available_bytes
 from itergp.solver.state import Progress, State, Status
 from itergp.solver.stopping import MaxActions, MaxPasses, StoppingCriterion
 

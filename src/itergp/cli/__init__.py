@@ -5,6 +5,9 @@ import io
 import os
 import sys
 
+from itergp.errors import MemoryLimitError
+from itergp.linalg.libraries import require_libraries
+
 
 def main() -> None:
     code: object = 0
@@ -12,9 +15,12 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, io.UnsupportedOperation):  # somebody's replacement
                 stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        require_libraries()
         from itergp.cli.commands import app
 
         app()
+    except MemoryLimitError as error:  # so early that no command has begun
+        sys.exit(f"Error: {error}")
     except (KeyboardInterrupt, SystemExit) as end:
         # Ctrl-C so early that no command has begun, which the parser ends with 130: a failure like others
         code = 1 if isinstance(end, KeyboardInterrupt) or end.code == 130 else end.code

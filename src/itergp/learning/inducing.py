@@ -13,10 +13,10 @@ from itergp.errors import InputError
 from itergp.learning.nystrom import JITTERS, Nystrom
 from itergp.learning.parameters import Evaluation
 from itergp.learning.rows import Rows, sound
-from itergp.linalg._jax import as_tree, differentiable
+from itergp.linalg._jax import as_tree, differentiable, point_variances
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import choose, get
-from itergp.linalg.weighted import added, diagonal_gradient, no_slopes, point_variances
+from itergp.linalg.weighted import added, diagonal_gradient, no_slopes
 from itergp.prior.kernels import Kernel, parameters
 from itergp.validate import count, inputs, positive
 

@@ -19,6 +19,7 @@ from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Objective, Space
 from itergp.learning.rows import Rows, over_targets
 from itergp.linalg.compute import Compute
+from itergp.linalg.libraries import require_working_room
 from itergp.prior.kernels import Kernel
 from itergp.validate import choice, noise_variance
 
@@ -151,6 +152,7 @@ def learn(
     asks for the scatter of each; one number is the noise of all. `seconds` limits the time; the result is valid whenever
     it ends.
     """
+    require_working_room()
     rows = Rows.of(X, y, counts, scatter)
     noise = _checked(noise, rows.t)
     choice("method", method, METHODS)

@@ -14,12 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from itergp.linalg.engines import TiledEngine
-from itergp.linalg.forks import require_jax
+from itergp.linalg.engines import GRADIENT_TILE, TiledEngine
+from itergp.linalg.libraries import require_jax
 from itergp.prior.distances import squared_distance
 from itergp.prior.kernels import Kernel, OnColumns, Product, Scaled, Stationary, Sum
-
-GRADIENT_TILE = 512  # larger tiles, with what autodiff keeps of them, leave the cache: measured slower per entry
 
 
 def register(kernel: Kernel) -> None:
@@ -118,6 +116,16 @@ def _slopes(kernel: Kernel, X0: Any, X1: Any, W: Any) -> Any:
     return jax.grad(lambda kernel, X0: jnp.sum(W * differentiable(kernel, X0, X1)), argnums=(0, 1))(kernel, X0)
 
 
+def point_variances(kernel: Any, X: Any) -> Any:
+    """k(x, x) for each row, of tracers: a user's kernel may have no formula for it."""
+    return jax.vmap(lambda x: kernel(x[None], x[None])[0, 0])(X)
+
+
+@jax.jit
+def _diagonal_slopes(kernel: Kernel, X: Any, w: Any) -> Any:
+    return jax.grad(lambda kernel: w @ point_variances(kernel, X))(kernel)
+
+
 def _with_x64(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any) -> Any:
@@ -175,6 +183,14 @@ class JaxEngine(TiledEngine):
         padded[: len(X0), : len(X1)] = W
         slopes, slope = _slopes(as_tree(kernel, np.float64), self.padded(X0, T), self.padded(X1, T), padded)
         return jax.tree.map(np.asarray, slopes), np.asarray(slope)[: len(X0)]
+
+    @_with_x64
+    def diagonal_gradient(self, kernel: Kernel, X: np.ndarray, w: np.ndarray) -> Kernel:
+        """Gradient of sum_i w_i k(x_i, x_i), for at most one tile, in the parameters."""
+        weights = np.zeros(GRADIENT_TILE)
+        weights[: len(w)] = w
+        slopes = _diagonal_slopes(as_tree(kernel, np.float64), self.padded(X, GRADIENT_TILE), weights)
+        return jax.tree.map(np.asarray, slopes)
 
 
 ENGINE = JaxEngine()

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-import scipy.linalg  # noqa: F401 (the controller knows the libraries that are loaded when it is made)
+import numpy as np
+import scipy.linalg  # (the controller knows the libraries that are loaded when it is made)
 from threadpoolctl import ThreadpoolController
 
-from itergp.linalg.compute import cores
+from itergp.linalg.memory import address_space, cores
 
 NARROW = 8  # columns, up to which n x r products wait for memory, not for arithmetic
 
@@ -73,3 +74,8 @@ if hasattr(os, "register_at_fork"):
 def _libraries() -> list[Any]:
     """Looked for once: that takes a millisecond, to limit them some microseconds."""
     return ThreadpoolController().select(user_api="blas").lib_controllers
+
+
+if address_space() is not None:  # OpenBLAS ends the program where it finds no room for its buffers: so it takes them now
+    _square = np.ones((256, 256))
+    scipy.linalg.blas.dgemm(1.0, _square @ _square, _square)

@@ -1,13 +1,14 @@
 """How to compute: one frozen value, passed down."""
 
-import numbers
-import os
 import re
 import sys
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from itergp.errors import InputError, MemoryLimitError
+from itergp.linalg.memory import available_bytes
 from itergp.validate import choice, count
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
@@ -15,30 +16,12 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "
 
 def parse_bytes(name: str, value: Any) -> int:
     """A number of bytes, or text such as "4GB", "500 MB", "2GiB"."""
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0:
         return int(value)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", value.upper()) if isinstance(value, str) else None
     if match is None:
         raise InputError(f"{name} is {value!r}; expected 'auto', a number of bytes >= 0, or text such as '4GB'.")
     return int(float(match[1]) * _UNITS[match[2]])
-
-
-def available_bytes() -> int:
-    """Memory that a new allocation may take: free memory and caches, within the limits of the container."""
-    candidates = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")] if hasattr(os, "sysconf") else []
-    try:
-        with open("/proc/meminfo") as lines:
-            candidates = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
-        with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
-            candidates.append(int(limit.read()) - int(used.read()))
-    except (OSError, ValueError):
-        pass  # not Linux, or no limit
-    return max(0, min(candidates)) if candidates else 4 * 2**30
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def peak_bytes() -> int | None:

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from itergp.errors import InputError, KernelError
-from itergp.linalg import forks  # noqa: F401 (it watches from now on)
+from itergp.errors import InputError, KernelError, MemoryLimitError
 from itergp.linalg.compute import Compute
+from itergp.linalg.libraries import require_jax
 from itergp.prior.kernels import Kernel
 
+GRADIENT_TILE = 512  # larger tiles, with what autodiff keeps of them, leave the cache: measured slower per entry
 Tick = Callable[[], None]  # called between tiles; raises to stop a product that is under way
 
 
@@ -161,6 +162,8 @@ def get(name: str) -> Engine:
     modules = {"numpy": "itergp.linalg._numpy", "jax": "itergp.linalg._jax", "native": "itergp.linalg._native"}
     if name not in modules:
         raise InputError(f"engine is {name!r}; expected one of {', '.join(modules)}.")
+    if name == "jax":
+        require_jax()
     return importlib.import_module(modules[name]).ENGINE
 
 
@@ -187,7 +190,7 @@ def choose(compute: Compute, kernel: Kernel, n: int, d: int) -> tuple[Engine, st
             break
         try:
             engine = get(name)
-        except ImportError as error:
+        except (ImportError, MemoryLimitError) as error:
             reasons.append(f"{name} is missing ({error})")
             continue
         reason = engine.supports(kernel, d)

@@ -9,6 +9,7 @@ from itergp.errors import InputError, KernelError
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import SMALL, Tick, TileCache, choose, no_tick
+from itergp.linalg.libraries import require_working_room
 from itergp.prior.kernels import Kernel
 from itergp.validate import as_float64, finite, inputs
 
@@ -29,6 +30,7 @@ class Gram:
         self.kernel, self.X, self.compute = kernel, X, compute
         self.dtype = np.dtype(dtype)
         self.engine, self.engine_reason = choose(compute, kernel, *X.shape)
+        require_working_room()
         self.cache = TileCache(compute.cache_bytes())
         # a point among the data, from which inputs are counted; of the first rows only, so that it stays
         self.origin = X[:32].mean(axis=0) if kernel.stationary else np.zeros(X.shape[1])

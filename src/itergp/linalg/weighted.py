@@ -7,17 +7,20 @@ through differences where JAX cannot follow the kernel's formula.
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
-from itergp.linalg._jax import ENGINE, as_tree
-from itergp.linalg._jax import GRADIENT_TILE as TILE
-from itergp.linalg.engines import Engine, Tick, no_tick
+from itergp.linalg.engines import GRADIENT_TILE as TILE
+from itergp.linalg.engines import Engine, Tick, get, no_tick
 from itergp.linalg.gram import Gram
 from itergp.prior.kernels import Kernel, parameters, with_parameters
 
 Slopes = dict[str, Any]  # by the path of the parameter
 ROWS = 2048  # of a low-rank gradient between two ticks
+
+
+def _jax() -> Any:
+    """Loaded when it is needed: learning from neighbours, and all that the native engine does, never needs it."""
+    return get("jax")
 
 
 def added(*all_slopes: Slopes) -> Slopes:
@@ -54,14 +57,14 @@ def low_rank_columns_gradient(gram: Gram, columns: np.ndarray, A: np.ndarray, B:
 
 def _engine_gradient(gram: Gram, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> Slopes:
     engine: Engine = gram.engine
-    if engine.name == "numpy" and not ENGINE.supports(gram.kernel, X0.shape[1]):
-        engine = ENGINE  # the reference engine's gradient is made of differences: for tests
+    if engine.name == "numpy" and not _jax().supports(gram.kernel, X0.shape[1]):
+        engine = _jax()  # the reference engine's gradient is made of differences: for tests
     return parameters(engine.gradient(gram.kernel, X0, X1, A, B)[0])
 
 
 def gradient(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> tuple[Slopes, np.ndarray]:
     """Gradient of sum_ij W_ij k(x_i, x'_j) in the parameters and in X0, for dense weights."""
-    if ENGINE.supports(kernel, X0.shape[1]):
+    if _jax().supports(kernel, X0.shape[1]):
         return _differences(kernel, lambda k: float((W * k(X0, X1)).sum())), _differences_in_inputs(kernel, X0, X1, W)
     slopes, in_inputs = no_slopes(kernel), np.zeros_like(X0)
     for i in range(0, len(X0), TILE):
@@ -75,7 +78,7 @@ def gradient(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> t
 
 def symmetric_gradient(kernel: Kernel, X: np.ndarray, W: np.ndarray) -> Slopes:
     """Gradient of sum_ij W_ij k(x_i, x_j) in the parameters, for a symmetric W of which the lower half is read."""
-    if ENGINE.supports(kernel, X.shape[1]):
+    if _jax().supports(kernel, X.shape[1]):
         W = 2.0 * np.tril(W, -1) + np.diag(np.diag(W))
         return _differences(kernel, lambda k: float((W * k(X, X)).sum()))
     slopes = no_slopes(kernel)
@@ -92,31 +95,16 @@ def symmetric_gradient(kernel: Kernel, X: np.ndarray, W: np.ndarray) -> Slopes:
 
 def diagonal_gradient(kernel: Kernel, X: np.ndarray, w: np.ndarray) -> Slopes:
     """Gradient of sum_i w_i k(x_i, x_i) in the parameters."""
-    if ENGINE.supports(kernel, X.shape[1]):
+    if _jax().supports(kernel, X.shape[1]):
         return _differences(kernel, lambda k: float(w @ k.diagonal(X)))
-    slopes = no_slopes(kernel)
-    with jax.enable_x64(True):
-        tree = as_tree(kernel, np.float64)
-        for i in range(0, len(X), TILE):
-            weights = np.zeros(TILE)
-            weights[: len(w[i : i + TILE])] = w[i : i + TILE]
-            found = _diagonal_slopes(tree, ENGINE.padded(X[i : i + TILE], TILE), weights)
-            slopes = added(slopes, parameters(jax.tree.map(np.asarray, found)))
+    slopes, engine = no_slopes(kernel), _jax()
+    for i in range(0, len(X), TILE):
+        slopes = added(slopes, parameters(engine.diagonal_gradient(kernel, X[i : i + TILE], w[i : i + TILE])))
     return slopes
 
 
-def point_variances(kernel: Any, X: Any) -> Any:
-    """k(x, x) for each row, of tracers: a user's kernel may have no formula for it."""
-    return jax.vmap(lambda x: kernel(x[None], x[None])[0, 0])(X)
-
-
-@jax.jit
-def _diagonal_slopes(kernel: Kernel, X: Any, w: Any) -> Any:
-    return jax.grad(lambda kernel: w @ point_variances(kernel, X))(kernel)
-
-
 def _tile_gradient(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> tuple[Slopes, np.ndarray]:
-    slopes, slope = ENGINE.weighted_gradient(kernel, X0, X1, W)
+    slopes, slope = _jax().weighted_gradient(kernel, X0, X1, W)
     return parameters(slopes), slope
 
 

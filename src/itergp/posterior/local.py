@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike
 
 from itergp.errors import InputError
 from itergp.linalg.blas import blas_threads
-from itergp.linalg.compute import cores, require_bytes
+from itergp.linalg.compute import require_bytes
 from itergp.linalg.gram import UNIT
+from itergp.linalg.libraries import workers
+from itergp.linalg.memory import available_bytes
 from itergp.linalg.neighbours import TREE_FEATURES, nearest
 
 if TYPE_CHECKING:
@@ -74,7 +76,8 @@ class LocalPosterior:
     def marginals_by(self, X: np.ndarray, W: np.ndarray, J: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """`marginals`, for who has the weights at X already, and perhaps the nearest rows."""
         posterior, problem, state = self.posterior, self.posterior.problem, self.posterior.state
-        J = nearest_rows(posterior, X, min(self.neighbours, problem.n)) if J is None else J
+        m = min(self.neighbours, problem.n)
+        J = nearest_rows(posterior, X, m) if J is None else J
         rows, position = np.unique(J, return_inverse=True)
         J = position.reshape(J.shape)
         require_bytes(8.0 * rows.size * state.rank * 2, f"{state.rank} weights at {rows.size} neighbours", "Predict in batches.")
@@ -83,20 +86,24 @@ class LocalPosterior:
         mean = W.T @ state.z[: state.rank]
         variance = posterior._subtract(k0, W)
         jitter, residual = self.rounding(), state.residual[rows]
+        each = 8.0 * (m + 1) * (5 * m + 2 * state.rank + 1)  # bytes for a point: matrices of its neighbours, and their weights
+        threads = workers(problem.compute.threads, each * BATCH)
+        batch = int(min(BATCH, max(1.0, available_bytes() / (2.0 * threads * each))))
 
         def act(start: int) -> None:
-            some = slice(start, start + BATCH)
+            some = slice(start, start + batch)
             w_J, z_J = self.local_weights(X[some], rows[J[some]], H[J[some]], W[:, some], residual[J[some]], jitter)
             mean[some] += np.einsum("pj,pjt->pt", w_J, z_J)
             for w in w_J.T:
                 variance[some] -= w * w
 
-        if len(X) <= BATCH:
-            act(0)
-            return problem.with_prior_mean(X, mean), problem.above_floor(variance, k0)
-        # many small matrices: one thread for each batch, not several for each matrix
-        with blas_threads(1), ThreadPoolExecutor(min(problem.compute.threads or cores(), cores())) as pool:
-            list(pool.map(act, range(0, len(X), BATCH)))
+        starts = range(0, len(X), batch)
+        if len(starts) == 1 or threads == 1:
+            for start in starts:
+                act(start)
+        else:  # many small matrices: one thread for each batch, not several for each matrix
+            with blas_threads(1), ThreadPoolExecutor(threads) as pool:
+                list(pool.map(act, starts))
         return problem.with_prior_mean(X, mean), problem.above_floor(variance, k0)
 
     def weights(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

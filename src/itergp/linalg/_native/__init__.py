@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from itergp.linalg.compute import cores
 from itergp.linalg.engines import Engine, Tick, TileCache, get
+from itergp.linalg.memory import cores
 from itergp.prior.kernels import (
     RBF,
     Constant,

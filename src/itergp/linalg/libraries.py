@@ -1,0 +1,87 @@
+"""What the libraries below need, asked for before they take it: where they do not get it, some of them end the process.
+
+JAX waits for ever in a forked child, because its threads stay in the parent. Under a limit of address space (`ulimit -v`) JAX
+crashes, and OpenBLAS ends the program or hangs. The sizes were measured with Linux on x86-64: mapped, which is far more than
+is used. Nothing is imported here: a process that never uses a library never pays for it.
+"""
+
+import functools
+import os
+import sys
+
+from itergp.errors import ForkError, MemoryLimitError
+from itergp.linalg.memory import address_space, cores
+
+MB = 10**6
+LOADED = {"numpy": (90 * MB, 42 * MB), "scipy.linalg": (95 * MB, 42 * MB), "sklearn": (120 * MB, 0)}  # and per thread of BLAS
+BUFFERS = 80 * MB  # that the first product of each BLAS maps
+THREAD = 72 * MB  # that a thread maps: its stack, and 64 MB for what it allocates
+WORKING = 128 * MB  # below which there is no room for the smallest work: buffers, a thread or two, and the arrays
+JAX, JAX_THREADS = 350 * MB, 13  # JAX itself, and its threads beside two for each core
+
+_left_behind = False
+
+
+def require_libraries() -> None:
+    """Refuse to load NumPy, SciPy and scikit-learn where the limit of address space is too low for them."""
+    missing = [sizes for name, sizes in LOADED.items() if name not in sys.modules]
+    if missing:
+        threads = _blas_threads()
+        needed = BUFFERS + sum(size + (threads - 1) * per_thread for size, per_thread in missing)
+        _require(needed, "To load NumPy, SciPy and scikit-learn", "Raise the limit (ulimit -v), or set OMP_NUM_THREADS=1.")
+
+
+@functools.cache
+def require_working_room() -> None:
+    """Refuse to begin where the limit of address space leaves too little to work with; asked until it is granted once."""
+    _require(WORKING, "To compute anything", "Raise the limit (ulimit -v).")
+
+
+def workers(asked: int | None, each: float) -> int:
+    """How many threads may call BLAS at once, each with so many bytes of its own: as asked, within cores and address space."""
+    most, room = min(asked or cores(), cores()), address_space()
+    return most if room is None else max(1, min(most, int(room / 2 // (THREAD + BUFFERS + each))))
+
+
+def require_jax() -> None:
+    """Refuse to use JAX where that would never end, or end in a crash."""
+    if _left_behind:
+        raise ForkError(
+            "JAX was used before this process was forked, and would wait here for ever. Start workers by 'spawn' or "
+            "'forkserver', such as multiprocessing.get_context('spawn').Pool(), or by joblib, which does. Or keep JAX out of "
+            "the workers: with a sum of stationary kernels, Compute(engine='native'), and learn='neighbours' or learn=False."
+        )
+    if not _jax_has_started():
+        needed = THREAD * (JAX_THREADS + 2 * cores()) + (0 if "jax" in sys.modules else JAX)
+        remedy = "Raise the limit (ulimit -v), or do without JAX: a sum of stationary kernels, and learn='neighbours' or False."
+        _require(needed, "To start JAX", remedy)
+
+
+def _require(needed: int, what: str, remedy: str) -> None:
+    room = address_space()
+    if room is not None and needed > room:
+        raise MemoryLimitError(
+            f"{what} takes about {needed // MB} MB of address space; the limit of this process leaves {max(0, room) // MB} MB. "
+            f"{remedy}"
+        )
+
+
+def _blas_threads() -> int:
+    """That BLAS starts when it is loaded."""
+    asked = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or ""
+    return min(int(asked), cores()) if asked.isdigit() and int(asked) > 0 else cores()
+
+
+def _jax_has_started() -> bool:
+    """Whether JAX has threads by now: they come with its first array, not with the import."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return bridge is not None and bool(getattr(bridge, "_backends", True))
+
+
+def _after_fork() -> None:
+    global _left_behind
+    _left_behind = _left_behind or _jax_has_started()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
