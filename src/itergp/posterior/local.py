@@ -197,7 +197,7 @@ def nearest_rows(posterior: "Posterior", X: np.ndarray, m: int) -> np.ndarray:
     if F is not None and F_X is not None and F.shape[1] <= TREE_FEATURES:
         from scipy.spatial import cKDTree
 
-        return cKDTree(F).query(F_X, k=np.arange(1, m + 1), workers=problem.compute.threads or -1)[1]
+        return cKDTree(F).query(F_X, k=np.arange(1, m + 1), workers=workers(problem.compute.threads, 0.0))[1]
     if F is not None and F_X is not None:
         return nearest(F_X, F, m, threads=problem.compute.threads)
     return _most_correlated(posterior, X, m)
