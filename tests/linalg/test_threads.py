@@ -200,10 +200,10 @@ def test_a_child_may_use_jax_where_its_parent_only_imported_it():
     assert output(program) == "done"
 
 
-def test_learning_by_neighbours_starts_no_jax():
+def test_learning_by_neighbours_does_not_load_jax():
     program = (
         f"{FORK}\nIterGPRegressor(learn='neighbours', budget='20 actions').fit(X, y).predict(X, return_std=True)\n"
-        "print(bool(getattr(sys.modules.get('jax._src.xla_bridge'), '_backends', False)))"
+        "print('jax' in sys.modules)"
     )
     pytest.importorskip("itergp.linalg._native")
     assert output(program) == "False"

@@ -98,9 +98,11 @@ class LocalPosterior:
                 variance[some] -= w * w
 
         starts = range(0, len(X), batch)
-        if len(starts) == 1 or threads == 1:
-            for start in starts:
-                act(start)
+        if len(starts) == 1:
+            act(0)
+        elif threads == 1:
+            with blas_threads(1):
+                list(map(act, starts))
         else:  # many small matrices: one thread for each batch, not several for each matrix
             with blas_threads(1), ThreadPoolExecutor(threads) as pool:
                 list(pool.map(act, starts))
