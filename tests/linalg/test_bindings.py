@@ -1,5 +1,6 @@
 """The C++ functions, called directly: they check what they are given, and no number of threads ends the process."""
 
+import os
 import subprocess
 import sys
 
@@ -12,6 +13,10 @@ from itergp.prior.kernels import RBF
 native = pytest.importorskip("itergp.linalg._native", reason="the native engine was not built")
 tiles = native._tiles
 PANEL, BLOCK = tiles.PANEL, tiles.BLOCK
+LIMITS = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or "asan" in os.environ.get("LD_PRELOAD", ""),
+    reason="limits of address space are kept on Linux, where no sanitizer maps all of it",
+)
 
 
 def run(program: str, timeout: float = 120.0) -> str:
@@ -189,7 +194,7 @@ print("done")
     assert run(program) == "done"
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of address space are kept on Linux")
+@LIMITS
 def test_where_no_thread_can_be_started_the_caller_does_the_work():
     """With room for 2 MB and no stack, all calls give the bits that they give with threads."""
     program = f"""
@@ -215,7 +220,7 @@ print("done")
     assert run(program) == "done"
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of address space are kept on Linux")
+@LIMITS
 def test_where_there_is_no_memory_for_the_work_itself_there_is_an_error():
     """10,000 neighbours need 800 MB for one group of likelihoods: MemoryError, from whichever thread meets it."""
     program = """
