@@ -173,14 +173,22 @@ __all__ = sorted(_WHERE)
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"itergp.{name}")
+        return _room(f"itergp.{name}")
     if name not in _WHERE:
         raise AttributeError(f"module 'itergp' has no attribute {name!r}")
-    if _WHERE[name] != "itergp.errors":
-        importlib.import_module("itergp.linalg.libraries").require_libraries()
-    value = getattr(importlib.import_module(_WHERE[name]), name)
+    value = getattr(_room(_WHERE[name]), name)
     globals()[name] = value
     return value
+
+
+def _room(name: str) -> Any:
+    """Where address space is limited, the libraries below must fit: they would crash half way."""
+    if name == "itergp.errors":
+        return importlib.import_module(name)
+    libraries = importlib.import_module("itergp.linalg.libraries")
+    libraries.require_libraries()
+    with libraries.loading():
+        return importlib.import_module(name)
 
 
 def __dir__() -> list[str]:

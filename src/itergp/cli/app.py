@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from itergp.errors import InputError, InterruptedWarning, ItergpError, LearningWarning, PrecisionWarning, StorageWarning
+from itergp.linalg.libraries import loading
 
 app = typer.Typer(
     help="Gaussian processes that know what they have not computed.",
@@ -40,7 +41,8 @@ def reporting() -> Iterator[None]:
             warnings.simplefilter("always", shown)
         warnings.showwarning = _note  # type: ignore[assignment]
         try:
-            yield
+            with loading():
+                yield
         except InputError as error:
             _fail(str(error), 2)
         except BrokenPipeError:  # nobody reads any more

@@ -107,7 +107,7 @@ def _compute(model: Any, budget: Any, text: str, work: Callable[[], Any], layout
             values |= measured(model)
         except KeyboardInterrupt:
             say("Note: interrupted, so what more budget would buy was not measured.")
-        except ItergpError as error:
+        except (ItergpError, MemoryError) as error:
             say(f"Note: what more budget would buy was not measured: {error}")
     if as_json:
         typer.echo(json.dumps(values, allow_nan=False))

@@ -5,15 +5,24 @@ crashes, and OpenBLAS ends the program or hangs. The sizes were measured with Li
 is used. Nothing is imported here: a process that never uses a library never pays for it.
 """
 
+import contextlib
 import functools
+import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 
 from itergp.errors import ForkError, MemoryLimitError
 from itergp.linalg.memory import address_space, cores
 
 MB = 10**6
-LOADED = {"numpy": (90 * MB, 42 * MB), "scipy.linalg": (95 * MB, 42 * MB), "sklearn": (120 * MB, 0)}  # and per thread of BLAS
+LOADED = {  # and for each further thread of BLAS; scikit-learn loads the last two where they are installed
+    "numpy": (90 * MB, 42 * MB),
+    "scipy.linalg": (95 * MB, 42 * MB),
+    "sklearn": (120 * MB, 0),
+    "pandas": (50 * MB, 0),
+    "pyarrow": (170 * MB, 0),
+}
 BUFFERS = 80 * MB  # that the first product of each BLAS maps
 THREAD = 72 * MB  # that a thread maps: its stack, and 64 MB for what it allocates
 WORKING = 128 * MB  # below which there is no room for the smallest work: buffers, a thread or two, and the arrays
@@ -24,11 +33,27 @@ _left_behind = False
 
 def require_libraries() -> None:
     """Refuse to load NumPy, SciPy and scikit-learn where the limit of address space is too low for them."""
-    missing = [sizes for name, sizes in LOADED.items() if name not in sys.modules]
+    if address_space() is None:
+        return
+    missing = [name for name in LOADED if name not in sys.modules and importlib.util.find_spec(name.partition(".")[0])]
+    threads = _blas_threads()
+    needed = sum(size + (threads - 1) * per_thread for size, per_thread in (LOADED[name] for name in missing))
     if missing:
-        threads = _blas_threads()
-        needed = BUFFERS + sum(size + (threads - 1) * per_thread for size, per_thread in missing)
-        _require(needed, "To load NumPy, SciPy and scikit-learn", "Raise the limit (ulimit -v), or set OMP_NUM_THREADS=1.")
+        remedy = "Raise the limit (ulimit -v), or set OMP_NUM_THREADS=1."
+        _require(needed + BUFFERS, "To load NumPy, SciPy and scikit-learn", remedy)
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """A library that could not be mapped is told as what it is, whichever it was."""
+    try:
+        yield
+    except ImportError as error:
+        if address_space() is None or "failed to map" not in str(error):
+            raise
+        raise MemoryLimitError(
+            f"A library does not fit the address space of this process ({error}). Raise the limit (ulimit -v)."
+        ) from error
 
 
 @functools.cache
