@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from itergp.budgets import Budget, actions_in_memory
 from itergp.errors import InputError
 from itergp.linalg.blas import blas_threads
+from itergp.linalg.gram import Gram
 from itergp.solver.loop import solve
 from itergp.solver.policies import (
     BlockKrylov,
@@ -31,7 +32,7 @@ from itergp.storage.specs import decode, encode, putting, table
 EXACT_ROWS = 2048  # up to here the exact GP costs about a second
 ROWS_CUBED = 5e9  # rows^3 per second on the way to the exact GP, by which it is guessed: at 2,048 rows on one slow core
 FASTER = 30.0  # times the guess: no machine is so much faster that it need be measured
-PROBE = 512  # rows of the exact GP that is timed before
+PROBE, PASS = 512, 2048  # rows of the exact GP, and of the pass over K, that are timed before
 HOPE = 1.5  # times the seconds there are, what it may seem to take: measurements on a busy machine are high
 ROW = 0.17e-6  # seconds of an action that needs no pass, by n
 PAIR, COLUMN = 0.6e-9, 0.03e-9  # seconds of a pass over K, by n^2: to evaluate, and for each column (float64, two slow cores)
@@ -66,65 +67,78 @@ def policy_by_the_clock(problem: Problem, left: Budget, checkpoint: Any = None) 
     """The default schedule for the seconds that are left, on this machine. A fit that resumes goes on as it began."""
     if checkpoint is not None and "policy" in checkpoint.about:
         return decode(checkpoint.about["policy"], Tensors(), table())
-    policy = default_schedule(problem.n, left, lambda: exact_seconds(problem))
+    policy = default_schedule(problem.n, left, Machine(problem))
     if checkpoint is not None:
         checkpoint.note({**checkpoint.about, "policy": encode(policy, putting(Tensors()), "policy")})
     return policy
 
 
-def default_schedule(n: int, budget: Budget, measure: Callable[[], float] | None = None) -> Policy:
+def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -> Policy:
     """The exact GP where the budget allows it; else what is best for the variance, for the mean, and for the variance again.
 
-    `budget.seconds` are those that are left for the inference; `measure` says how many the exact GP would take.
+    `budget.seconds` are those that are left for the inference; without a `machine` that is measured, it is as slow as ours.
     """
-    if reaches_exact(n, budget, measure):  # by the clock, it may be cut after all: then any rows, not the first ones
+    if reaches_exact(n, budget, machine):  # by the clock, it may be cut after all: then any rows, not the first ones
         return UnitVector("sequential" if budget.seconds is None else "random", block_size=512)
-    b = affordable_block(n, budget)
+    b = affordable_block(n, budget, 1.0 if machine is None or budget.seconds is None else machine.slowness())
     if not b:
         columns = int(WITHOUT_PASS * (budget.seconds or 0.0) / (ROW * n))
         return UnitVector("random", block_size=min(BLOCK, max(16, columns // 16 * 16)))  # columns of K only: no pass
     return blocks_and_residuals(b, early=0 if budget.seconds is None else EARLY)
 
 
-def affordable_block(n: int, budget: Budget) -> int:
+def affordable_block(n: int, budget: Budget, slowness: float = 1.0) -> int:
     """How many columns the first pass over K may have: 128, or what the time allows, or 0 where it allows no pass."""
     if budget.seconds is None:
         return BLOCK
-    columns = (FIRST_PASS * budget.seconds / n**2 - PAIR) / COLUMN
+    columns = (FIRST_PASS * budget.seconds / (slowness * n**2) - PAIR) / COLUMN
     return int(min(BLOCK, max(0.0, columns)) // 16 * 16)
 
 
-def reaches_exact(n: int, budget: Budget, measure: Callable[[], float] | None = None) -> bool:
+def reaches_exact(n: int, budget: Budget, machine: "Machine | None" = None) -> bool:
     """Whether n actions fit the budget and the memory. A run that is cut after all has most of its rows: the last cost most."""
     if budget.seconds is not None:
         guess = n**3 / ROWS_CUBED
-        if measure is None or n <= PROBE or guess > FASTER * budget.seconds:
+        if machine is None or n <= PROBE or guess > FASTER * budget.seconds:
             return guess <= budget.seconds and actions_in_memory(n) >= n
-        return actions_in_memory(n) >= n and measure() <= HOPE * budget.seconds
+        return actions_in_memory(n) >= n and machine.exact_seconds() <= HOPE * budget.seconds
     if budget.actions is not None:
         return budget.actions >= n
     return n <= EXACT_ROWS
 
 
-def exact_seconds(problem: Problem) -> float:
-    """How long n unit vectors take: a few rows and half of them are acted on, and what grows as n, n^2 and n^3 is scaled up.
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """How fast this problem goes here and now, by some of its rows: others may work too, and no two machines are alike."""
 
-    The few rows on one thread: matrices as small as theirs are no faster on more, and far slower where others work too.
-    """
-    n, m = problem.n, min(PROBE, problem.n)
-    A = np.ones((m, m))
-    with blas_threads(problem.compute.threads):
-        cubes = min(_seconds(lambda: A @ A) for _ in range(2))  # the first one wakes threads
-    with blas_threads(1):
-        half, whole = (_seconds(partial(_act, problem, rows)) for rows in (m // 2, m))
-    squares = max(0.0, 2.0 * (whole - cubes - 2.0 * (half - cubes / 8.0)))
-    lines = max(0.0, whole - cubes - squares)
-    return lines * (n / m) + squares * (n / m) ** 2 + cubes * (n / m) ** 3
+    problem: Problem
 
+    def exact_seconds(self) -> float:
+        """How long n unit vectors take: by some rows and half of them, where what grows as n, n^2 and n^3 is scaled up.
 
-def _act(problem: Problem, rows: int) -> None:
-    few = Problem(problem.prior, problem.X[:rows], problem.y[:rows], problem.N[:rows], replace(problem.compute, cache=0))
-    solve(few, UnitVector(block_size=rows), MaxActions(rows))
+        On one thread: matrices as small as theirs are no faster on more, and far slower where others work too.
+        """
+        n, m, threads = self.problem.n, min(PROBE, self.problem.n), self.problem.compute.threads
+        A = np.ones((m, m))
+        with blas_threads(threads):
+            cubes = min(_seconds(lambda: A @ A) for _ in range(2))  # the first one wakes threads
+        with blas_threads(1):
+            half, whole = (_seconds(partial(self._act, rows)) for rows in (m // 2, m))
+        squares = max(0.0, 2.0 * (whole - cubes - 2.0 * (half - cubes / 8.0)))
+        lines = max(0.0, whole - cubes - squares)
+        return lines * (n / m) + squares * (n / m) ** 2 + cubes * (n / m) ** 3
+
+    def slowness(self) -> float:
+        """How many times as long a pass over K takes as PAIR and COLUMN say."""
+        for m in (min(256, self.problem.n), min(PASS, self.problem.n)):  # the first one compiles, and wakes threads
+            few = Gram(self.problem.gram.kernel, self.problem.X[:m], self.problem.gram.compute_fixed())
+            taken = _seconds(partial(few.multiply, np.ones((m, 16))))  # tiles are stored, as in the pass that it stands for
+        return taken / (m**2 * (PAIR + 16 * COLUMN))
+
+    def _act(self, rows: int) -> None:
+        whole = self.problem
+        few = Problem(whole.prior, whole.X[:rows], whole.y[:rows], whole.N[:rows], replace(whole.compute, cache=0))
+        solve(few, UnitVector(block_size=rows), MaxActions(rows))
 
 
 def _seconds(work: Callable[[], Any]) -> float:

@@ -12,7 +12,7 @@ from itergp.budgets import Budget, FromTheStart, Until, actions_in_memory
 from itergp.datasets import synthetic
 from itergp.learning import Learned
 from itergp.metrics import rmse
-from itergp.schedules import EARLY, affordable_block, default_schedule, reaches_exact
+from itergp.schedules import COLUMN, EARLY, PAIR, Machine, affordable_block, default_schedule, reaches_exact
 from itergp.solver.policies import blocks_and_residuals
 from itergp.solver.state import Progress
 
@@ -160,24 +160,32 @@ def test_the_exact_process_is_aimed_at_where_the_budget_allows_it():
     assert type(default_schedule(50_000, Budget())).__name__ == "Schedule"
 
 
+class Measured:
+    """A machine on which the exact process takes so long, and passes so many times what is expected."""
+
+    def __init__(self, exact, slowness=1.0):
+        self.exact_seconds, self.slowness = (lambda: exact), (lambda: slowness)
+
+
 def test_a_budget_that_suffices_for_the_exact_process_on_this_machine_takes_it():
     """By what is measured: with a guess alone, 5 s made 1,481 actions and took them all, where 10 s were exact after 2."""
-    fast, slow = (lambda: 0.9), (lambda: 60.0)
+    fast, slow = Measured(0.9), Measured(60.0)
     assert not reaches_exact(2300, Budget(seconds=2.0))
     assert reaches_exact(2300, Budget(seconds=2.0), fast)
     assert reaches_exact(3500, Budget(seconds=20.0))
     assert not reaches_exact(3500, Budget(seconds=20.0), slow)
     for n in (600, 2300, 9000, 30_000):
-        reached = [reaches_exact(n, Budget(seconds=s), lambda n=n: n**3 / 2e10) for s in np.geomspace(0.01, 1e4, 50)]
+        reached = [reaches_exact(n, Budget(seconds=s), Measured(n**3 / 2e10)) for s in np.geomspace(0.01, 1e4, 50)]
         assert reached == sorted(reached)  # a larger budget is exact where a smaller one is
 
 
 def test_nothing_is_measured_where_no_machine_could_make_a_difference():
-    def measure():
-        raise AssertionError("measured")
+    class Never:
+        def exact_seconds(self):
+            raise AssertionError("measured")
 
-    assert reaches_exact(300, Budget(seconds=1.0), measure)
-    assert not reaches_exact(100_000, Budget(seconds=60.0), measure)
+    assert reaches_exact(300, Budget(seconds=1.0), Never())
+    assert not reaches_exact(100_000, Budget(seconds=60.0), Never())
 
 
 def test_the_seconds_of_the_exact_process_are_scaled_up_from_a_few_rows(monkeypatch):
@@ -189,19 +197,32 @@ def test_the_seconds_of_the_exact_process_are_scaled_up_from_a_few_rows(monkeypa
     monkeypatch.setattr(schedules, "_seconds", lambda work: (work(), next(taken))[1])
     data = make_data(2048)
     problem = condition(Prior(1.0 * Matern32(0.3)), data.X, data.y, 0.1, stop=MaxActions(0)).problem
-    assert schedules.exact_seconds(problem) == pytest.approx(lines * 4 + squares * 4**2 + cubes * 4**3)
+    assert Machine(problem).exact_seconds() == pytest.approx(lines * 4 + squares * 4**2 + cubes * 4**3)
+
+
+def test_on_a_slow_machine_the_first_pass_is_narrower_so_that_it_is_not_cut(monkeypatch):
+    def width(n, seconds, slowness):
+        policy = default_schedule(n, Budget(seconds=seconds), Measured(1e9, slowness))
+        return policy.entries[0][0].block_size if hasattr(policy, "entries") else 0
+
+    assert [width(15_000, 4.0, slowness) for slowness in (1.0, 3.0, 30.0)] == [128, 48, 0]
+    import itergp.schedules as schedules
+
+    taken = iter([9.0, 3.0 * 2048**2 * (PAIR + 16 * COLUMN)])
+    monkeypatch.setattr(schedules, "_seconds", lambda work: (work(), next(taken))[1])
+    data = make_data(3000)
+    problem = condition(Prior(1.0 * Matern32(0.3)), data.X, data.y, 0.1, stop=MaxActions(0)).problem
+    assert Machine(problem).slowness() == pytest.approx(3.0)
 
 
 def test_time_that_learning_leaves_over_decides_and_a_fit_that_resumes_goes_on_as_it_began(monkeypatch, tmp_path):
-    import itergp.schedules as schedules
-
     asked = []
 
-    def seconds(problem):
-        asked.append(problem.n)
+    def seconds(machine):
+        asked.append(machine.problem.n)
         return takes
 
-    monkeypatch.setattr(schedules, "exact_seconds", seconds)
+    monkeypatch.setattr(Machine, "exact_seconds", seconds)
     data, how = make_data(600), {"learn": False, "noise": 0.1, "budget": "40s"}
     takes = 30.0  # more than the share of the time that is kept for inference where learning takes all that it may
     assert IterGPRegressor(**how).fit(data.X, data.y).status_ is Status.EXACT

@@ -29,6 +29,7 @@ SMALL_BATCH, NEIGHBOURS = 3000, 30
 SUBSET, INDUCING_POINTS, BLOCK = 2000, 512, 256
 FEW_ROWS, FEW_EXACT_ROWS = 1000, 250  # with which a time limit begins, however many there are
 SEARCH_SHARE = 0.1  # of the time that is left, for finding the neighbours of a batch
+ROUNDS = 6  # of finding the neighbours anew, at most
 SETTLED = 1e-3  # nats per observation that finding the neighbours anew must still bring
 
 
@@ -86,6 +87,7 @@ class Run:
     ended: Ending = Ending.NOT_ASKED  # of the last stage, or of all
     per_evaluation: float = 0.0  # seconds, of the last stage
     per_pair: float = 0.0  # seconds, of the last search for neighbours
+    batch: int = 1  # rows of the last stage with neighbours
 
     @property
     def left(self) -> float:
@@ -267,25 +269,27 @@ def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[S
     def at(batch: int | None, m: int, pool: int | None = None) -> Objective:
         some, began = rows if pool is None or pool >= rows.n else _few(rows, pool, seed), time.monotonic()
         found = NeighbourLikelihood.at(run.kernel, some, m, batch, seed, compute.threads, run.tick)
-        run.per_pair = 2.0 * (time.monotonic() - began) / (found.batch.size * some.n)
+        run.batch = found.batch.size
+        run.per_pair = 2.0 * (time.monotonic() - began) / (run.batch * some.n)
         return _summed(found.rows, run, lambda of: replace(found, rows=of))  # the neighbours are those of all targets
 
-    batch = pool = None
+    batch, pool, before = None, None, np.inf
     if run.seconds is not None and rows.n > FEW_ROWS:
         yield "neighbours, a few rows", at(None, NEIGHBOURS // 2, FEW_ROWS), 15
     if rows.n > SMALL_BATCH:
         yield "neighbours, a small batch", at(SMALL_BATCH // 2, NEIGHBOURS // 2, _searchable(SMALL_BATCH // 2, run)), 15
         yield "neighbours, a batch", at(SMALL_BATCH, NEIGHBOURS, _searchable(SMALL_BATCH, run)), 15
-        pool = _searchable(SMALL_BATCH, run)
-        batch = _affordable(min(rows.n, pool or rows.n), run)
-    before = np.inf
-    for _ in range(6):
-        name = "neighbours, all rows" if batch is None and (pool or rows.n) >= rows.n else "neighbours, a large batch"
-        yield name, at(batch, NEIGHBOURS, pool), 15
-        if before - run.objective < SETTLED:
-            run.ended = Ending.CONVERGED
+        batch, pool = _affordable(rows.n, run, rounds=2)
+    for _ in range(ROUNDS):
+        yield "neighbours, all rows" if batch is None else "neighbours, a large batch", at(batch, NEIGHBOURS, pool), 15
+        if before - run.objective >= SETTLED:
+            before = run.objective
+            continue
+        run.ended = Ending.CONVERGED
+        larger, wider = _affordable(rows.n, run, rounds=1)
+        if batch is None or (larger is not None and larger < 1.5 * batch):
             return
-        before = run.objective
+        batch, pool, before = larger, wider, np.inf  # there is time for more rows
 
 
 def _few(rows: Rows, count: int, seed: int) -> Rows:
@@ -299,9 +303,12 @@ def _searchable(batch: int, run: Run) -> int | None:
     return max(SMALL_BATCH, int(2.0 * SEARCH_SHARE * run.left / (batch * max(run.per_pair, 1e-12))))
 
 
-def _affordable(n: int, run: Run) -> int | None:
-    """All of n rows, or as many as the time that is left allows to evaluate some thirty times, and to search twice, after a
-    batch of SMALL_BATCH."""
-    per_row = 30.0 * max(run.per_evaluation, 1e-6) / SMALL_BATCH + run.per_pair * n
+def _affordable(n: int, run: Run, rounds: int) -> tuple[int | None, int | None]:
+    """A batch for which the time that is left allows so many rounds of 15 iterations, each with its search, and the rows among
+    which its neighbours are sought; None: all rows."""
+    pool = min(n, _searchable(SMALL_BATCH, run) or n)
+    per_row = rounds * (15.0 * max(run.per_evaluation, 1e-6) / run.batch + 0.5 * run.per_pair * pool)
     batch = run.left / per_row
-    return None if batch >= n else max(SMALL_BATCH, int(batch))
+    if batch >= n <= pool:
+        return None, None
+    return min(pool, max(SMALL_BATCH, int(batch))), pool
