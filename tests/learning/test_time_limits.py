@@ -87,9 +87,18 @@ def test_what_is_counted_has_no_such_stages(monkeypatch):
     assert clock.work[-1] == (20_000, 20_000)
 
 
-def test_the_exact_likelihood_begins_with_a_few_rows_too():
+def test_the_exact_likelihood_begins_with_a_few_rows_where_time_is_short(monkeypatch):
     X = made_up(600)[0]
-    found = learn(X, np.sin(X[:, 0]), START, 0.1, seconds=60.0)
-    assert found.stages == ("exact, a few rows", "exact")
-    assert found.ended in (Ending.CONVERGED, Ending.BUDGET)
-    assert learn(X[:400], np.sin(X[:400, 0]), START, 0.1, seconds=60.0).stages == ("exact",)
+    for seconds_of_few, stages in ((0.1, ("exact, a few rows", "exact")), (1e-3, ("exact",))):
+        monkeypatch.setattr(training.Run, "seconds_of", lambda run, objective, taken=seconds_of_few: taken)
+        found = learn(X, np.sin(X[:, 0]), START, 0.1, seconds=30.0)
+        assert found.stages == stages
+        assert found.ended in (Ending.CONVERGED, Ending.BUDGET)
+
+
+def test_with_time_enough_no_few_rows_mislead(monkeypatch):
+    clock = Clock(monkeypatch, 2e-9, 2e-5)
+    found = learn(*made_up(150_000), START, 0.1, learn_noise=False, seconds=20.0)
+    assert found.stages[0] == "neighbours, a small batch"
+    assert clock.work[0] == (training.PROBE, training.POOL)
+    assert clock.work[1] == (1500, 150_000)

@@ -27,8 +27,10 @@ METHODS = ("auto", "neighbours", "exact", "subset", "iterative", "sgpr", "elbo",
 EXACT_ROWS = 1000  # up to here the exact likelihood is as fast as any other
 SMALL_BATCH, NEIGHBOURS = 3000, 30
 SUBSET, INDUCING_POINTS, BLOCK = 2000, 512, 256
-FEW_ROWS, FEW_EXACT_ROWS = 1000, 250  # with which a time limit begins, however many there are
-SEARCH_SHARE = 0.1  # of the time that is left, for finding the neighbours of a batch
+FEW_ROWS, FEWEST_ROWS, FEW_EXACT_ROWS = 1000, 100, 250  # with which learning begins where time is short
+EVALUATIONS = 20  # of an objective, in some 15 iterations
+PROBE, POOL = 256, 20_000  # rows that are timed before, and the fewest among which a batch has its neighbours
+SEARCH_SHARE = 0.25  # of the time that is left, for finding the neighbours of a batch
 ROUNDS = 6  # of finding the neighbours anew, at most
 SETTLED = 1e-3  # nats per observation that finding the neighbours anew must still bring
 
@@ -100,6 +102,12 @@ class Run:
     @property
     def kernel(self) -> Kernel:
         return self.space.values(self.theta)[0]
+
+    def seconds_of(self, objective: Objective) -> float:
+        """Of one evaluation."""
+        began = time.monotonic()
+        objective(*self.space.values(self.theta))
+        return time.monotonic() - began
 
     def minimise(self, name: str, objective: Objective, iterations: int) -> None:
         """L-BFGS-B from the best point so far. What it finds is kept even where it is cut short."""
@@ -214,7 +222,9 @@ def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]
         return _summed(some, run, lambda of: exact(of.X, of.y, **_merged(of), compute=compute))
 
     if run.seconds is not None and rows.n > 2 * FEW_EXACT_ROWS:
-        yield "exact, a few rows", of(_few(rows, FEW_EXACT_ROWS, seed)), 15
+        few = of(_few(rows, FEW_EXACT_ROWS, seed))
+        if EVALUATIONS * run.seconds_of(few) * (rows.n / FEW_EXACT_ROWS) ** 3 > 0.5 * run.left:
+            yield "exact, a few rows", few, 15
     yield "exact", of(rows), 200
 
 
@@ -262,8 +272,9 @@ def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
 def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     """A small batch while the metric is still far off, then all rows, with the neighbours found anew between rounds.
 
-    Within a time limit a few rows come first, so that something is learned in any case; and a batch has its neighbours among
-    as many rows as can be searched in a share of the time: the likelihood of those rows, that is.
+    Within a time limit a batch has its neighbours among as many rows as can be searched in a share of the time: the likelihood
+    of those rows, that is. Where even the first batch might take too long a few rows come before, so that something is learned
+    in any case; else they do not, since few rows can mislead where there are many features.
     """
 
     def at(batch: int | None, m: int, pool: int | None = None) -> Objective:
@@ -274,8 +285,9 @@ def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[S
         return _summed(found.rows, run, lambda of: replace(found, rows=of))  # the neighbours are those of all targets
 
     batch, pool, before = None, None, np.inf
-    if run.seconds is not None and rows.n > FEW_ROWS:
-        yield "neighbours, a few rows", at(None, NEIGHBOURS // 2, FEW_ROWS), 15
+    few = 0 if run.seconds is None or rows.n <= FEW_ROWS else _in_a_hurry(rows.n, run, at(PROBE, NEIGHBOURS // 2, POOL))
+    if few:
+        yield "neighbours, a few rows", at(None, NEIGHBOURS // 2, few), 15
     if rows.n > SMALL_BATCH:
         yield "neighbours, a small batch", at(SMALL_BATCH // 2, NEIGHBOURS // 2, _searchable(SMALL_BATCH // 2, run)), 15
         yield "neighbours, a batch", at(SMALL_BATCH, NEIGHBOURS, _searchable(SMALL_BATCH, run)), 15
@@ -296,11 +308,20 @@ def _few(rows: Rows, count: int, seed: int) -> Rows:
     return rows.some(np.random.default_rng([seed, count]).permutation(rows.n)[:count])
 
 
+def _in_a_hurry(n: int, run: Run, probe: Objective) -> int:
+    """With how few rows to begin; 0 where the first batch takes less than half of the time that is left, search included."""
+    per_row, batch = run.seconds_of(probe) / run.batch, min(n, SMALL_BATCH // 2)
+    search = 0.5 * run.per_pair * batch * n
+    if EVALUATIONS * per_row * batch + search < 0.5 * run.left:
+        return 0
+    return int(min(FEW_ROWS, max(FEWEST_ROWS, 0.5 * run.left / (EVALUATIONS * per_row))))
+
+
 def _searchable(batch: int, run: Run) -> int | None:
     """Among how many rows the neighbours of a batch can be sought in a share of the time that is left; None: any."""
     if run.seconds is None:
         return None
-    return max(SMALL_BATCH, int(2.0 * SEARCH_SHARE * run.left / (batch * max(run.per_pair, 1e-12))))
+    return max(POOL, int(2.0 * SEARCH_SHARE * run.left / (batch * max(run.per_pair, 1e-12))))
 
 
 def _affordable(n: int, run: Run, rounds: int) -> tuple[int | None, int | None]:
