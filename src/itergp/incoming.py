@@ -2,6 +2,7 @@
 rows of a stream, which are too few to learn from for good."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -147,8 +148,20 @@ def check_flags(estimator: Any) -> None:
         count("neighbours", estimator.neighbours, least=0)
     if not isinstance(estimator.verbose, bool):
         count("verbose", estimator.verbose, least=0)
-    if estimator.checkpoint is not None and not isinstance(estimator.checkpoint, str | PathLike):
-        raise InputError(f"checkpoint is {estimator.checkpoint!r}; expected a path, or None.")
+    if estimator.checkpoint is not None:
+        _check_name("checkpoint", estimator.checkpoint)
+
+
+def _check_name(name: str, path: Any) -> None:
+    """A path that the system can have: not empty, without null bytes, not too long."""
+    if not isinstance(path, str | PathLike) or not os.fspath(path):
+        raise InputError(f"{name} is {path!r}; expected a path, or None.")
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass  # what cannot be written is found out, and told, when it is written
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name} is {str(path)[:80]!r}, which is not a path here ({error}); give another one.") from None
 
 
 @contextlib.contextmanager

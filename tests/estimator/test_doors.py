@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from itergp import RBF, Compute, InputError, IterGPRegressor, KernelError, MaxActions, Periodic, Prior, condition
+from itergp import (
+    RBF,
+    Compute,
+    InputError,
+    IterGPRegressor,
+    KernelError,
+    MaxActions,
+    MemoryLimitError,
+    Periodic,
+    Prior,
+    condition,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (50, 2))
@@ -123,3 +134,23 @@ def test_arrow_tables_are_tables():
     np.testing.assert_array_equal(model.predict(table), plain.predict(X))
     with pytest.raises(InputError, match="text"):
         IterGPRegressor().fit(pa.table({"a": ["x"] * 50, "b": X[:, 1]}), Y)
+
+
+def test_draws_that_no_memory_holds_are_refused_with_the_number():
+    model = IterGPRegressor(noise=0.01, learn=False).fit(X, Y)
+    for call in (
+        lambda: model.sample_y(X, n_samples=10**12),
+        lambda: model.posterior_.sample(X, 10**12),
+        lambda: model.posterior_.sample_function(10**12),
+        lambda: model.posterior_.sample_function(1, features=10**12),
+    ):
+        with pytest.raises(MemoryLimitError, match="GB are available"):
+            call()
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "x" * 5000])
+def test_a_checkpoint_has_a_name_that_the_system_can_have(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="checkpoint"):
+        IterGPRegressor(noise=0.01, learn=False, checkpoint=path).fit(X, Y)
+    assert not list(tmp_path.iterdir())

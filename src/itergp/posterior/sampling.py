@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp.linalg.compute import require_bytes
 from itergp.prior.gp import gaussian_draws
 from itergp.prior.kernels import Constant, Kernel, Linear, OnColumns, Product, RandomFeatures, Scaled, Sum
 
@@ -28,7 +29,9 @@ def sample(posterior: "Posterior", X: np.ndarray, size: int, seed: int) -> np.nd
     """
     if len(X) > JOINT_POINTS:
         return sample_function(posterior, size, seed)(X)
-    t, mean = posterior.problem.targets, posterior.mean(X)
+    t = posterior.problem.targets
+    require_bytes(32.0 * size * t * len(X), f"{size} draws at {len(X)} points", "Ask for fewer draws at once.")
+    mean = posterior.mean(X)
     draws = gaussian_draws(posterior.cov(X), size * t, np.random.default_rng(seed))
     return draws.T.reshape(size, t, len(X)).swapaxes(1, 2).reshape(size, *mean.shape) + mean
 
@@ -94,6 +97,8 @@ def sample_function(posterior: "Posterior", size: int, seed: int, features: int 
     """f' from random features of the kernel, then the pathwise update by Matheron's rule."""
     problem, state, rng = posterior.problem, posterior.state, np.random.default_rng(seed)
     kernel, draws = problem.prior.kernel, size * problem.targets
+    needed = 48.0 * features * draws + 32.0 * problem.n * draws + 16.0 * features * (problem.X.shape[1] + 1)
+    require_bytes(needed, f"{size} draws as functions with {features} features", "Ask for fewer draws or features.")
     Phi = Features(_features(kernel, rng, features, problem.X.shape[1]), problem.gram.origin)
     loads = rng.standard_normal((Phi.size, draws)) + 1j * rng.standard_normal((Phi.size, draws))
     noise = np.sqrt(problem.N)[:, None] * rng.standard_normal((problem.n, draws))
