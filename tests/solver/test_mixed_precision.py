@@ -5,6 +5,7 @@ import pytest
 import scipy.linalg
 
 from itergp import RBF, Compute, ConjugateGradient, Matern32, MaxActions, Prior, PseudoInput, RandomAction, UnitVector, condition
+from itergp.posterior.holdout import WithoutFold
 from itergp.solver.reweight import reweighted
 
 SLACK = 1e-11  # of k(x, x): rounding of the oracle; without the finer product the variance was 3e-9 too low
@@ -69,3 +70,13 @@ def test_one_precision_alone_is_untouched():
     posterior = condition(Prior(RBF(0.3)), X, X[:, 0], 0.01, UnitVector(block_size=10), MaxActions(60), Compute(dtype="float64"))
     tau = posterior.state.tau
     assert tau.min() > 1e-6 * tau.max()
+
+
+def test_held_out_folds_of_mixed_runs_stay_above_the_exact_gp():
+    """Unit vectors inside a fold vanish with it; float32 errors of the dense actions that they meet are not data."""
+    posterior, kernel, X, _, _ = mixed(PseudoInput(block_size=50))
+    units = np.flatnonzero(posterior.state.basis.spanned_rows())
+    F = np.sort(np.random.default_rng(5).choice(units, 150, replace=False))
+    outside = np.setdiff1d(np.arange(len(X)), F)
+    held_out = WithoutFold.of(posterior, F).path(np.array([posterior.rank])).var[0]
+    assert (held_out >= exact_variance(kernel, X[outside], 1e-7, X[F]) - SLACK).all()

@@ -471,3 +471,24 @@ def test_an_engine_of_a_function_is_not_stored_and_another_serves(tmp_path):
     engine = engines.from_function(lambda kernel, X0, X1, V: kernel(X0, X1) @ V)
     saved = fitted(RandomAction(), engine=engine)
     np.testing.assert_allclose(through_a_file(saved, tmp_path).mean(AT), saved.mean(AT), rtol=1e-10)
+
+
+def test_a_float32_model_of_rank_n_still_says_what_rounding_added(tmp_path):
+    """Rank n is not exact where rounding counts: such a file keeps what `decompose` and `certify` read."""
+    from itergp import Compute, Matern32, MaxActions, Prior, RandomAction, condition
+    from itergp.posterior.uncertainty import is_exact
+    from itergp.storage import load, save
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (60, 2))
+    posterior = condition(
+        Prior(Matern32(0.5)), X, X[:, 0], 1e-5, RandomAction(block_size=20), MaxActions(60), Compute(dtype="float32")
+    )
+    assert posterior.rank == 60
+    assert not is_exact(posterior)
+    save(tmp_path / "model", posterior, refinable=False)
+    loaded, _ = load(tmp_path / "model")
+    for method in ("exact", "estimate"):
+        before, after = posterior.decompose(X[:5], method), loaded.decompose(X[:5], method)
+        np.testing.assert_array_equal(after.computational, before.computational)
+    np.testing.assert_array_equal(loaded.certify(X[:5]).variance_lower, posterior.certify(X[:5]).variance_lower)

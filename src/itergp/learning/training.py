@@ -112,7 +112,7 @@ class Run:
     def minimise(self, name: str, objective: Objective, iterations: int) -> None:
         """L-BFGS-B from the best point so far. What it finds is kept even where it is cut short."""
         self.stages.append(name)
-        self.objective, evaluations, began = np.inf, 0, time.monotonic()
+        reached, self.objective, evaluations, began = self.objective, np.inf, 0, time.monotonic()
         best = self.theta
 
         def total(theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -136,6 +136,8 @@ class Run:
             found = minimize(total, best, jac=True, method="L-BFGS-B", bounds=self.space.bounds, callback=after, options=options)
             self.ended = Ending.LIMIT if found.nit >= iterations else Ending.CONVERGED
         finally:
+            if not evaluations:  # the clock ended the stage before it began: what the last one reached still holds
+                self.objective = reached
             self.theta = best
             self.per_evaluation = (time.monotonic() - began) / max(1, evaluations)
 

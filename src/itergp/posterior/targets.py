@@ -252,10 +252,11 @@ def _beside(found: list[np.ndarray]) -> np.ndarray:
 
 
 def _each_field(found: list[Any]) -> Any:
-    """Records of arrays, one for each target, as one record; what is no array is told of all of them."""
+    """Records of arrays, one for each target, as one record; what is no array is told of the least exact of them."""
     columns = {part.name: [getattr(one, part.name) for one in found] for part in fields(found[0])}
+    least = min(range(len(found)), key=lambda i: getattr(found[i], "exact", True))
     return type(found[0])(
-        **{name: _beside(values) if isinstance(values[0], np.ndarray) else min(values) for name, values in columns.items()}
+        **{name: _beside(values) if isinstance(values[0], np.ndarray) else values[least] for name, values in columns.items()}
     )
 
 

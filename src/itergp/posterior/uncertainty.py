@@ -236,7 +236,8 @@ def computational_share(posterior: "Posterior", X: np.ndarray, probes: int, pass
     g = state.factor.solve_transposed(w, state.rank)
     weights = Weights(state.basis.combine(g), state.basis.KQ.combine(g))
     bounds = bounded(System(posterior, K_x, np.zeros(0, dtype=np.intp)), k0, weights, passes)
-    parts = taken_apart(k0 - (w**2).sum(axis=0), bounds.lower, bounds.upper, "estimate")
+    combined = np.maximum(k0 - (w**2).sum(axis=0), problem.variance_floor(k0))
+    parts = taken_apart(combined, bounds.lower, bounds.upper, "estimate")
     value, error = ratio(parts.computational, parts.combined)
     return Share(value, error, parts.share_bounds[1] - value, probes)
 

@@ -35,7 +35,7 @@ def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = N
 
 
 def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
-    """(K Q)[n:], each action's in the precision of its products on the old rows: sparse ones from columns, in float64."""
+    """(K Q)[n:], no action's coarser than its products on the old rows: sparse ones from columns, in float64."""
     out = np.zeros((problem.n - n, basis.size))
     sparse, Q = basis.sparse_actions()
     if sparse.any():

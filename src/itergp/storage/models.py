@@ -8,6 +8,7 @@ from typing import Any
 from itergp.errors import InputError, StorageError
 from itergp.posterior.combined import Posterior
 from itergp.posterior.targets import TargetPosterior
+from itergp.posterior.uncertainty import is_exact
 from itergp.storage.checks import numbers
 from itergp.storage.files import Tensors, read, reading, write
 from itergp.storage.specs import decode, encode, json_value, putting, table
@@ -46,7 +47,10 @@ def save(
     """
     path, tensors = Path(path), Tensors()
     own = posterior.noise if isinstance(posterior, TargetPosterior) else None
-    state = posterior.state if refinable else for_prediction(posterior.state, keep_products=own is not None)
+    needed = isinstance(posterior, TargetPosterior) or not is_exact(
+        posterior
+    )  # rank n is exact only where rounding adds next to nothing
+    state = posterior.state if refinable else for_prediction(posterior.state, keep_products=needed)
     value = {
         "about": json_value("about", {} if about is None else about),
         "refinable": refinable,
