@@ -16,6 +16,7 @@ from itergp.linalg.basis import Basis, Factor, cholesky_keeping
 from itergp.linalg.blas import NARROW, blas_threads
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.engines import Tick, no_tick
+from itergp.linalg.gram import Gram
 from itergp.linalg.orthonormal import orthonormalise
 from itergp.solver.policies import Schedule
 from itergp.solver.problem import Problem
@@ -23,9 +24,9 @@ from itergp.solver.state import FINER, Progress, Stage, State, Status
 from itergp.solver.stopping import StoppingCriterion
 
 DEPENDENT = {"float64": 1e-10, "float32": 1e-5}  # what is left of a unit action that lies in the span of earlier ones
-# A sparse action that keeps this much after orthogonalisation takes its product from known ones. Their rounding grows by
-# sqrt(1 - kept^2) / kept, which must not exceed what tau allows for where tiles are float32.
-REUSE = {"float64": 0.1, "float32": 0.7}
+# Sparse actions take their products from known ones while the rounding that they inherit stays below so many times that of
+# a product of their own. Inherited rounding is part of their tau.
+REUSE = {"float64": 10.0, "float32": 1.0}
 Callback = Callable[[State], Any]
 
 
@@ -60,13 +61,12 @@ def observe(state: State, policy: Any) -> State:
     if S is None:
         return _nothing_new(state, 0, none_left=True)
     problem, basis = state.problem, state.basis
-    Q, KQ, dropped, dtype = orthonormal(S, state)
+    Q, KQ, tau, dropped = orthonormal(S, state)
     if Q.shape[1] == 0:
         return _nothing_new(state, dropped)
     N = problem.N[:, None]
     NQ = Q.multiply(N).tocsc() if sp.issparse(Q) else N * Q
     # G = Q^T K Q + Q^T N Q + diag(tau), the old rows against the new columns and the new block
-    tau = _rounding(Q, KQ, problem, dtype)
     K_hat_Q = KQ + NQ if not sp.issparse(NQ) else KQ + NQ.toarray()
     W = state.factor.solve(_cross_block(state, Q, K_hat_Q, NQ, tau))
     G_bb = np.asarray(Q.T @ K_hat_Q)
@@ -96,11 +96,11 @@ def _cross_block(state: State, Q: Any, K_hat_Q: np.ndarray, NQ: Any, tau: np.nda
     """Q_old^T K_hat Q, from the finer of the two products: its error then stays below sqrt(tau_old tau_new), which keeps
     G + diag(tau) above the exact Gram matrix. Unit vectors (float64) followed by dense float32 actions need it."""
     M = state.basis.inner(K_hat_Q)
-    finer = state.tau < FINER * tau.min()
-    if finer.any():
-        of_old = state.basis.KQ.inner(Q.toarray() if sp.issparse(Q) else Q)
-        M[finer] = (of_old + state.basis.inner(NQ.toarray() if sp.issparse(NQ) else NQ))[finer]
-    return M
+    finer = state.tau[:, None] < FINER * tau
+    if not finer.any():
+        return M
+    of_old = state.basis.KQ.inner(Q.toarray() if sp.issparse(Q) else Q)
+    return np.where(finer, of_old + state.basis.inner(NQ.toarray() if sp.issparse(NQ) else NQ), M)
 
 
 def accept(state: State, room: float = np.inf) -> State:
@@ -291,32 +291,33 @@ def _checked_actions(actions: Any, n: int, policy: Any) -> Any:
     return S / np.linalg.norm(S, axis=0)
 
 
-def orthonormal(S: Any, state: State) -> tuple[Any, np.ndarray, int, str]:
-    """Q: the block made orthonormal to all earlier actions and within itself; K Q; how many were dependent; K Q's precision."""
-    problem, basis, coarsest = state.problem, state.basis, state.coarsest
-    tolerance = DEPENDENT[coarsest]
-    columns = None
+def orthonormal(S: Any, state: State) -> tuple[Any, np.ndarray, np.ndarray, int]:
+    """Q: the block made orthonormal to all earlier actions and within itself; K Q; its rounding tau; how many were dependent."""
+    gram, basis, coarsest = state.problem.gram, state.basis, state.coarsest
+    columns, dropped = None, 0
     if sp.issparse(S):
         unique = _distinct(S, basis)
         dropped, S = S.shape[1] - unique.size, S[:, unique]
         if not unique.size:
-            return np.zeros((problem.n, 0)), np.zeros((problem.n, 0)), dropped, coarsest
+            return np.zeros((gram.n, 0)), np.zeros((gram.n, 0)), np.zeros(0), dropped
         taken = basis.inner(S.toarray()) if basis.size else np.zeros((0, S.shape[1]))
         if _disjoint(S) and not taken.any():  # orthogonal already
-            return S, _sparse_products(S, state), dropped, "float64"
+            KS = _sparse_products(S, state)
+            return S, KS, _rounding(S, KS, gram, "float64"), dropped
         columns, S = S, S.toarray()
-    else:
-        dropped = 0
-    Q, kept, C, R = orthonormalise(S, basis, tolerance)
+    Q, kept, C, R = orthonormalise(S, basis, DEPENDENT[coarsest])
     dropped += S.shape[1] - kept.size
-    if columns is not None and kept.size and np.abs(np.diag(R)).min() > REUSE[coarsest]:
-        KS = _sparse_products(columns[:, kept], state)
-        KQ = np.linalg.solve(R.T, (KS - basis.KQ.combine(C)).T).T  # K Q = (K S - K Q_old C) R^{-1}: no pass
-        return Q, KQ, dropped, coarsest
-    if problem.gram.dtype == np.float32:
+    if columns is not None and kept.size and R.any():
+        shrunk = np.abs(np.linalg.inv(R))
+        inherited = np.linalg.norm(state.tau[:, None] * C, axis=0) @ shrunk  # rounding of products is incoherent
+        if inherited.max() < REUSE[coarsest] * gram.rounding(gram.n, dtype=coarsest):
+            KS = _sparse_products(columns[:, kept], state)
+            KQ = np.linalg.solve(R.T, (KS - basis.KQ.combine(C)).T).T  # K Q = (K S - K Q_old C) R^{-1}: no pass
+            return Q, KQ, _rounding(columns[:, kept], KS, gram, "float64") @ shrunk + inherited, dropped
+    if gram.dtype == np.float32:
         Q = Q.astype(np.float32).astype(np.float64)  # the rounded vectors are the actions
-    KQ = problem.gram.multiply(Q, state.tick) if kept.size else np.zeros_like(Q)
-    return Q, KQ, dropped, problem.gram.dtype.name
+    KQ = gram.multiply(Q, state.tick) if kept.size else np.zeros_like(Q)
+    return Q, KQ, _rounding(Q, KQ, gram, gram.dtype.name), dropped
 
 
 def _distinct(S: sp.csc_array, basis: Basis) -> np.ndarray:
@@ -340,14 +341,12 @@ def _sparse_products(S: sp.csc_array, state: State) -> np.ndarray:
     return state.problem.gram.multiply_columns(rows, S[rows].toarray(), tick=state.tick)
 
 
-def _rounding(Q: Any, KQ: np.ndarray, problem: Problem, dtype: str) -> np.ndarray:
-    """tau, for each action: by the rows it reaches, so that appended data change nothing."""
-    if sp.issparse(Q):
-        reach = np.maximum.reduceat(Q.indices, Q.indptr[:-1]) + 1
-    else:
-        reach = np.full(Q.shape[1], np.flatnonzero(Q.any(axis=1))[-1] + 1)
-    norms = [float(np.linalg.norm(KQ[:rows, j])) for j, rows in enumerate(reach)]
-    return np.array([problem.gram.rounding(rows, norm, dtype) for rows, norm in zip(reach, norms, strict=True)])
+def _rounding(Q: Any, KQ: np.ndarray, gram: Gram, dtype: str) -> np.ndarray:
+    """tau, for each action: by the rows that the block reaches, so that appended data change nothing."""
+    if not Q.shape[1]:
+        return np.zeros(0)
+    reach = 1 + int(Q.indices.max() if sp.issparse(Q) else np.flatnonzero(Q.any(axis=1))[-1])
+    return np.asarray(gram.rounding(reach, np.linalg.norm(KQ[:reach], axis=0), dtype))
 
 
 def _extend_A(factor: Factor | None, basis: Basis, Q: Any, NQ: Any) -> Factor | None:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from itergp.linalg.basis import Basis, Factor
 from itergp.solver.problem import Problem
+from itergp.solver.reweight import factor_of_noise, noise_gram
 from itergp.solver.state import State
 
 
@@ -19,7 +20,7 @@ def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = N
         state,
         problem=problem,
         basis=basis.with_rows(KQ_new),
-        factor_A=_factor_A_anew(state, problem),
+        factor_A=_factor_A(state, problem),
         policy=None,  # what a policy prepared was for the old rows: it starts anew
         stage=None,
         representer_weights=np.concatenate([state.representer_weights, np.zeros((problem.n - n, problem.targets))]),
@@ -47,11 +48,8 @@ def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
     return out
 
 
-def _factor_A_anew(state: State, problem: Problem) -> Factor | None:
+def _factor_A(state: State, problem: Problem) -> Factor | None:
     """A = Q^T N Q does not change with zero rows; but it is needed once the noise differs between rows."""
-    if np.ndim(problem.noise) == 0 or not problem.N.min() > 0:
-        return None
-    if state.factor_A is not None:
+    if state.factor_A is not None and problem.noise_differs:
         return state.factor_A
-    A = state.basis.inner(state.problem.N[:, None] * state.basis.dense(0, state.basis.size))
-    return Factor.empty().append(np.zeros((0, len(A))), np.linalg.cholesky((A + A.T) / 2)) if len(A) else Factor.empty()
+    return factor_of_noise(problem, lambda: noise_gram(state.basis, state.problem))

@@ -87,6 +87,11 @@ class Problem:
     def targets(self) -> int:
         return self.b.shape[1]
 
+    @property
+    def noise_differs(self) -> bool:
+        """Whether A = Q^T N Q is more than a multiple of the identity; without noise on a row it has no use."""
+        return bool(np.ndim(self.noise) and self.N.min() > 0)
+
     def variance_floor(self, k0: np.ndarray) -> np.ndarray:
         """k_* >= k0 / (1 + k_x^T N^{-1} k_x / k0) >= k0 / (1 + sum_j k_jj / N_j): no data say more than n copies of x."""
         diagonal = self.gram.diagonal()

@@ -36,7 +36,7 @@ def _under(state: State, problem: Problem, QKQ: np.ndarray) -> State:
     z = L^{-1} Q^T b, v = Q c, r = b - K Q c - N v, and the variances k_jj - |F_j|^2 with F = K Q L^{-T}.
     """
     basis, N, rank = state.basis, problem.N[:, None], state.rank
-    A = _gram(basis, lambda start, stop: N * basis.dense(start, stop), np.zeros(basis.size))
+    A = noise_gram(basis, problem)
     factor, tau = _factor(QKQ + A, state.tau)
     z = factor.solve(basis.inner(problem.b))
     c = factor.solve_transposed(z[:rank], rank)
@@ -45,7 +45,7 @@ def _under(state: State, problem: Problem, QKQ: np.ndarray) -> State:
         state,
         problem=problem,
         factor=factor,
-        factor_A=_factor_of_noise(problem, A),
+        factor_A=factor_of_noise(problem, lambda: A),
         z=z,
         tau=tau,
         representer_weights=v,
@@ -80,11 +80,14 @@ def _factor(G: np.ndarray, tau: np.ndarray) -> tuple[Factor, np.ndarray]:
             tau = 10.0 * np.maximum(tau, UNIT["float64"] * np.abs(np.diag(G)).max())
 
 
-def _factor_of_noise(problem: Problem, A: np.ndarray) -> Factor | None:
+def noise_gram(basis: Basis, problem: Problem) -> np.ndarray:
+    """A = Q^T N Q"""
+    return _gram(basis, lambda start, stop: problem.N[:, None] * basis.dense(start, stop), np.zeros(basis.size))
+
+
+def factor_of_noise(problem: Problem, A: Callable[[], np.ndarray]) -> Factor | None:
     """The factor of A = Q^T N Q, where the noise differs between rows."""
-    if np.ndim(problem.noise) == 0 or not problem.N.min() > 0:
-        return None
-    return Factor.of(np.linalg.cholesky(A)) if len(A) else Factor.empty()
+    return Factor.of(np.linalg.cholesky(A())) if problem.noise_differs else None
 
 
 def _training_variance(problem: Problem, basis: Basis, factor: Factor, rank: int) -> np.ndarray:

@@ -11,9 +11,9 @@ from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.solver.problem import Problem
 
-# A product whose tau is so much smaller than another's was made in a higher precision; within one precision, taus differ
-# by at most the square root of the number of rows.
-FINER = 1e-6
+# Entries of Q^T K Q between two actions come from the product whose tau is below this share of the other's; from whichever is
+# at hand where both are alike. The coarser one would err by its own tau, where sqrt(tau_1 tau_2) is allowed for.
+FINER = 0.1
 
 
 class Status(Enum):
@@ -102,12 +102,11 @@ class State:
     @staticmethod
     def start(problem: Problem, seed: int = 0) -> "State":
         """No computation yet: the belief about v* is N(0, K_hat^{-1}), which gives back the prior (Eq. 2)."""
-        same_noise = np.ndim(problem.noise) == 0 or not problem.N.min() > 0
         return State(
             problem=problem,
             basis=Basis.empty(problem.n),
             factor=Factor.empty(),
-            factor_A=None if same_noise else Factor.empty(),
+            factor_A=Factor.empty() if problem.noise_differs else None,
             z=np.zeros((0, problem.targets)),
             tau=np.zeros(0),
             blocks=(0,),
