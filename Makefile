@@ -33,12 +33,13 @@ docs: $(VENV)/.docs
 
 # 10,000 random problems times all policies, in both precisions: some two hours on two idle cores. A run that was cut goes on.
 campaign: $(VENV)/.installed
-	$(BIN)/python benchmarks/campaign.py --problems 10000 --workers 2 --record docs/results/campaign.jsonl
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/campaign.py --problems 10000 --workers 2 --record docs/results/campaign.jsonl
 
-# Files under fire: killed fits, 20,000 damaged files, full disks and read-only folders. About ten minutes.
+# Files, signals and limits under fire: kills, 100,000 damaged or forged files, full disks, devices, links, little memory. About an hour.
 soak: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py all
 	$(BIN)/python benchmarks/soak_estimator.py all
+	$(BIN)/python benchmarks/soak_doors.py all
 
 $(VENV)/.bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --editable ".[bench]"

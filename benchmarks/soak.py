@@ -1,7 +1,7 @@
 """Files under fire: kill -9, mutated files, full disks and read-only folders.
 
     python benchmarks/soak.py kill --count 50       a checkpointed fit is killed at a random moment, and resumed
-    python benchmarks/soak.py mutate --count 20000  models and checkpoints are damaged in every way, and read
+    python benchmarks/soak.py mutate --count 100000  models and checkpoints are damaged or forged in every way, and read
     python benchmarks/soak.py disk --count 50       fits and models are written where there is no room, or no permission
 
 Each prints what it did and a line VIOLATION for whatever went wrong, and fails if there was any.
@@ -256,15 +256,52 @@ def _judge(tally, what, reads_the_same, unchanged):
 
 
 def forge_models(count, seed=0):
-    """Whatever a model with a right digest says, it is read, or refused by StorageError."""
+    """Whatever a model with a right digest says, it is refused by StorageError, or predicts numbers."""
     tally, rng = Tally(), np.random.default_rng([seed, 2])
     with tempfile.TemporaryDirectory() as folder:
-        made = [path.read_bytes() for path, _ in make_models(folder)]
+        made = [(path, path.read_bytes()) for path, _ in make_models(folder)]
         path = Path(folder) / "forged"
         for i in range(count):
-            path.write_bytes(forge(made[i % len(made)], rng))
-            _judge_forged(tally, lambda: load(path))
+            original, data = made[i % len(made)]
+            if i % 2:
+                path.write_bytes(forge(data, rng))
+            else:
+                forge_arrays(original, path, rng)
+            _judge_forged(tally, lambda: _predicts(load(path)[0]))
     return tally
+
+
+NUMBERS = (np.nan, np.inf, -np.inf, -1.0, 0.0, 1.0, 1e-300, 1e150, 1e308, -1e308)
+
+
+def forge_arrays(original, path, rng):
+    """An array is edited, cut, turned or exchanged for another by somebody who writes files as the library does."""
+    value, tensors, _ = files.read(original, "model")
+    tensors = {name: np.array(array) for name, array in tensors.items()}
+    name, other = (sorted(tensors)[int(i)] for i in rng.integers(0, len(tensors), 2))
+    array, kind = tensors[name], rng.random()
+    if kind < 0.6 and array.size:
+        number = NUMBERS[int(rng.integers(len(NUMBERS)))] if array.dtype.kind == "f" else int(rng.choice([-1, 0, 10**9]))
+        array.reshape(-1)[int(rng.integers(array.size))] = number
+    elif kind < 0.7:
+        tensors[name] = np.ascontiguousarray(array[:-1])
+    elif kind < 0.8:
+        tensors[name] = np.ascontiguousarray(array.T)
+    elif kind < 0.9:
+        tensors[name] = tensors[other]
+    else:
+        del tensors[name]
+    files.write(path, "model", value, tensors)
+
+
+def _predicts(posterior):
+    """A model that is read gives means that are numbers, and variances that are not negative."""
+    X = np.random.default_rng(1).uniform(-1, 1, (3, posterior.problem.X.shape[1]))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mean, variance = posterior.mean(X), posterior.var(X)
+    if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance >= 0).all()):
+        raise AssertionError(f"mean {mean.tolist()}, variance {variance.tolist()}")
 
 
 def _judge_forged(tally, reads):
@@ -365,12 +402,12 @@ def forge_checkpoints(count, seed=0):
 
 
 def mutate(count, seed=0):
-    """Half models, half checkpoints; and for each tenth, one of each that is forged."""
-    tally = Tally()
-    tally.update(mutate_models(count // 2, seed))
-    tally.update(mutate_checkpoints(count - count // 2, seed))
-    tally.update(forge_models(count // 10, seed))
-    tally.update(forge_checkpoints(count // 10, seed))
+    """Of ten files, four are damaged models, three damaged checkpoints, two forged models, and one a forged checkpoint."""
+    tally, tenth = Tally(), count // 10
+    tally.update(mutate_models(count - 6 * tenth, seed))
+    tally.update(mutate_checkpoints(3 * tenth, seed))
+    tally.update(forge_models(2 * tenth, seed))
+    tally.update(forge_checkpoints(tenth, seed))
     return tally
 
 
@@ -473,7 +510,7 @@ def _must_keep(tally, what, path, posterior):
         tally[f"VIOLATION {what}: a temporary file was left"] += 1
 
 
-COMMANDS = {"kill": (kill, 50), "mutate": (mutate, 20000), "disk": (disk, 50)}
+COMMANDS = {"kill": (kill, 50), "mutate": (mutate, 100000), "disk": (disk, 50)}
 
 
 def run(commands, about):

@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import soak
+import soak_doors
 import soak_estimator
 from itergp import StorageError
 from itergp.storage import load, save
@@ -30,7 +31,7 @@ def test_a_killed_fit_of_the_estimator_resumes_to_the_same_bits():
 
 def test_damaged_models_and_checkpoints_are_refused_or_give_what_was_written(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    tally = soak.mutate(600, seed=1)
+    tally = soak.mutate(800, seed=1)
     assert not tally.violations()
     assert tally["refused"] > 500
     assert tally["forged: refused"] > 10
@@ -161,3 +162,23 @@ def _umask():
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def test_what_is_no_ordinary_file_is_refused_and_links_and_modes_stay():
+    tally = soak_doors.places(21)
+    assert not tally.violations()
+    assert tally["device: refused"] == tally["link: written, as it was"] == 3
+
+
+def test_a_killed_command_leaves_the_old_file_or_the_new_one():
+    tally = soak_doors.kill(2, n=200)
+    assert not tally.violations()
+    assert sum(number for key, number in tally.items() if key.endswith("file")) == 2
+
+
+def test_a_fit_with_little_memory_is_done_or_refused():
+    assert not soak_doors.memory(2, seed=3).violations()
+
+
+def test_predictions_stay_the_same_and_keep_no_memory():
+    assert not soak_doors.predict(100, n=300).violations()

@@ -147,7 +147,7 @@ def _check_prior(prior: Prior, X: np.ndarray, tensors: Tensors) -> None:
         (prior.kernel, prior.cov(some), tensors["check/kernel"]),
         (prior.mean_function, prior.mean(some), tensors["check/mean"]),
     ):
-        if now.shape != then.shape or not np.allclose(now, then, rtol=AGREEMENT, atol=AGREEMENT * np.abs(then).max(initial=0.0)):
+        if now.shape != then.shape or not np.allclose(now, then, rtol=AGREEMENT, atol=AGREEMENT * np.abs(now).max(initial=0.0)):
             raise Malformed(f"the class {type(what).__name__} gives other numbers than when the model was saved.")
 
 
