@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint docs campaign soak bench sanitize clean
+.PHONY: demo test test-oldest lint docs campaign soak bench sanitize clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -16,6 +16,12 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+# The whole suite with the lowest versions of everything that pyproject.toml promises.
+test-oldest:
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/pip install --quiet --editable ".[test]" --constraint tests/oldest.txt
+	OMP_NUM_THREADS=1 .venv-oldest/bin/pytest -n 2
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -35,7 +41,7 @@ docs: $(VENV)/.docs
 campaign: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/campaign.py --problems 10000 --workers 2 --record docs/results/campaign.jsonl
 
-# Files, signals and limits under fire: kills, 100,000 damaged or forged files, full disks, devices, links, little memory. About an hour.
+# Files, signals and limits under fire: kills, 100,000 damaged or forged files, full disks, devices, links, little memory.
 soak: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py all
 	$(BIN)/python benchmarks/soak_estimator.py all
