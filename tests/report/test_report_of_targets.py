@@ -7,10 +7,12 @@ import pytest
 from scipy.stats import norm
 
 from helpers import dense, given
-from itergp import IterGPRegressor, MaxActions, Prior, condition
-from itergp.report import numbers
+from itergp import IterGPRegressor, Matern32, MaxActions, Prior, PseudoInput, RandomAction, condition
+from itergp.posterior.targets import TargetPosterior
+from itergp.posterior.uncertainty import taken_apart
+from itergp.report import numbers, share
 from itergp.report.card import card
-from itergp.report.points import from_folds
+from itergp.report.points import EachTarget, from_folds, from_test_data
 
 N, TEST = 90, 30
 NOISES = [0.01, 0.6, 0.1]
@@ -93,3 +95,37 @@ def test_many_targets_keep_the_report_small():
     assert len(values["targets"]) == 8
     assert len(values["fitted"]["noise"]) == 10
     assert any("first 8 of 10 targets" in text for text in values["warnings"])
+
+
+def test_the_error_of_a_share_over_targets_is_that_of_the_choice_of_points():
+    """Targets are looked at in the same points, so that t times as many values are not t times as many choices."""
+    rng = np.random.default_rng(1)
+    X, Y, points = rng.uniform(0, 1, (300, 2)), rng.standard_normal((300, 4)), 1.3 * rng.beta(0.5, 0.5, (400, 2))
+    posterior = condition(Prior(1.0 * Matern32(0.15)), X, Y, 0.01, PseudoInput(block_size=64), MaxActions(40))
+    each = TargetPosterior(posterior, np.full(4, 0.01)).each
+    looked_at = EachTarget(tuple(from_test_data(one, points, np.zeros(400), 0.01) for one in each))
+    variance = looked_at.path(np.array([40]), 0)[1][-1]
+    exact = looked_at.exact([np.linalg.cholesky(one.problem.K_hat()) for one in each])
+    truth, inside = 1.0 - exact.sum() / variance.sum(), []
+    for _ in range(200):
+        chosen = np.concatenate([rng.permutation(400)[:40]] * 4) + 400 * np.repeat(np.arange(4), 40)
+        parts = taken_apart(variance[chosen], exact[chosen], exact[chosen])
+        found = share.Parts(looked_at.some(chosen), chosen, parts, variance.size)
+        inside.append(abs(found.share - truth) <= found.error)
+    assert 0.88 < np.mean(inside) < 0.99
+
+
+def test_a_target_whose_share_is_hidden_by_the_variance_of_another_is_named():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(0, 1, (200, 1))
+    y = np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(200)
+    how = {"kernel": 1.0 * Matern32(0.2), "learn": False, "normalize": False, "mean": "zero", "budget": "200 actions"}
+    model = IterGPRegressor(noise=[1e-5, 1e5], dtype="float32", policy=RandomAction(block_size=50), **how)
+    model.fit(X, np.stack([y, y], axis=1))
+    values, parts = numbers(model, X, np.stack([y, y], axis=1)), model.decompose(X)
+    own = parts.computational.sum(axis=0) / parts.combined.sum(axis=0)
+    assert own[0] > 10 * values["share"]["value"]
+    assert values["share"]["method"] == "exact"  # although one of the two is exact already
+    close(values["share"]["by_target"][0], own[0])
+    assert values["share"]["by_target"][1] < 1e-9
+    assert "Of the variance of y1 alone it is" in values["verdict"][0]

@@ -96,6 +96,29 @@ def test_held_out_folds_of_mixed_runs_stay_above_the_exact_gp():
     assert (held_out >= exact_variance(kernel, X[outside], 1e-7, X[F]) - SLACK).all()
 
 
+@pytest.mark.parametrize("noise", [2e-2, 1e-4])
+@pytest.mark.parametrize("kernel", [Matern12(0.5), RBF(0.5)], ids=lambda kernel: type(kernel).__name__)
+@pytest.mark.parametrize("units_first", [True, False])
+def test_held_out_folds_after_many_mixed_actions_are_near_the_exact_gp(units_first, kernel, noise):
+    """Without float64 rows of K Q the differences between two precisions were taken for data, and means were off by 1e4."""
+    rng = np.random.default_rng(0)
+    n, units, dense = 600, (UnitVector("random", block_size=32), 150), (BlockKrylov(block_size=32), 200)
+    X = rng.uniform(0, 1, (n, 3))
+    y = np.sin(5 * X.sum(axis=1)) + noise**0.5 * rng.standard_normal(n)
+    policy = Schedule(units, dense) if units_first else Schedule(dense, units)
+    posterior = condition(Prior(kernel), X, y, noise, policy, MaxActions(350), Compute(dtype="float32"))
+    F = np.sort(rng.choice(n, 60, replace=False))
+    outside = np.setdiff1d(np.arange(n), F)
+    K_hat = kernel(X[outside], X[outside]) + noise * np.eye(n - 60)
+    mean = kernel(X[F], X[outside]) @ np.linalg.solve(K_hat, y[outside])
+    truth, fold = exact_variance(kernel, X[outside], noise, X[F]), WithoutFold.of(posterior, F)
+    path = fold.path(np.array([posterior.rank]))
+    assert fold.kept.size == posterior.rank
+    for found, variance in ((path.mean[0], path.var[0]), fold.local(20)):
+        assert (variance >= truth - SLACK).all()
+        assert np.abs(found - mean).max() < 4.0 * np.sqrt(variance.max())
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("units", [UnitVector("random", block_size=4), UnitVector("pivoted")], ids=["random", "pivoted"])
 @pytest.mark.parametrize("kernel", [RBF(2.0), Matern12(1.0)], ids=lambda kernel: type(kernel).__name__)

@@ -17,6 +17,7 @@ from itergp.posterior.combined import Path, Posterior
 from itergp.posterior.local import LocalPosterior, nearest_rows
 
 BATCH = 64  # points at once
+MIXED = 1e-4  # of tau: within one precision they hardly differ by more
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of what is subtracted, over |G|; at most 4.2 of these units were measured
 
 
@@ -35,7 +36,7 @@ class WithoutFold:
     def of(posterior: Posterior, F: np.ndarray) -> "WithoutFold":
         """G_{-F} = G - Q_F^T (K_hat Q)_F - (.)^T + Q_F^T K_hat_FF Q_F, and the same for what stands on the right."""
         problem, state, r = posterior.problem, posterior.state, posterior.rank
-        Q_F, KQ_F = state.basis.rows(F)[:, :r], products(posterior, F)
+        Q_F, KQ_F = state.basis.rows(F)[:, :r], fine_products(posterior, F)
         K_FF = tile(posterior, F, F)
         overlap = Q_F.T @ (KQ_F + problem.N[F, None] * Q_F)
         G = state.L @ state.L.T
@@ -169,6 +170,19 @@ def products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
     if isinstance(state.basis.KQ, Columns):
         return state.basis.KQ.rows(rows)[:, : state.rank]
     return (state.L @ posterior.weights(posterior.problem.X[rows])).T
+
+
+def fine_products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
+    """(K Q)_rows, in float64 where some products are coarser than others.
+
+    A unit vector inside the fold vanishes with it, and what is left of its row of G is the difference between two roundings of
+    the same entries: of float64 products, and of float32 ones. It would be data with the tiny tau of a float64 product.
+    """
+    state, X = posterior.state, posterior.problem.X
+    tau = state.tau[: state.rank]
+    if not tau.size or tau.min() >= MIXED * tau.max() or not isinstance(state.basis.KQ, Columns):
+        return products(posterior, rows)
+    return posterior.problem.gram.cross(X[rows], state.basis.dense(0, state.rank), state.basis.support())
 
 
 def tile(posterior: Posterior, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741 (rows I and J)

@@ -44,14 +44,15 @@ def numbers(
     neighbours = 0 if exact else getattr(model._process(), "neighbours", 0)
     names, targets = _names(model, feature_names), _target_names(model, target_names)
     points = _points(model, each, X_test, y_test, neighbours)
-    ranks, factors = positions(posterior), [share.mathematical_factor(one) for one in each]
-    L: Any = factors[0] if len(each) == 1 else None if any(factor is None for factor in factors) else factors
+    ranks, factors = positions(posterior), share.mathematical_factors(each)
+    L: Any = factors[0] if factors and len(each) == 1 else factors
     y = np.column_stack([np.asarray(one.problem.y) for one in each])
     means, variances = points.path(ranks, neighbours)
     parts = share.parts(points, variances[-1], neighbours, L, seconds_for(model, EXTRA))
     order, relevances = _relevance(model, posterior, names)
     lines = slices.lines(posterior, order, len(targets))
-    along = [slices.variances_along(*pair, lines, ranks, neighbours) for pair in zip(each, factors, strict=True)] if lines else []
+    own = [None] * len(each) if factors is None else factors
+    along = [slices.variances_along(*pair, lines, ranks, neighbours) for pair in zip(each, own, strict=True)] if lines else []
     values: dict[str, Any] = {
         "format": FORMAT,
         "title": title(targets, len(names)),

@@ -270,7 +270,7 @@ class EachTarget(Points):
 
     def few(self, number: int) -> np.ndarray:
         """The same points of each target."""
-        chosen = self.each[0].few(max(1, number // len(self.each)))
+        chosen = self.each[0].few(number)
         return np.concatenate([chosen + target * self.rows.size for target in range(len(self.each))])
 
     def some(self, chosen: np.ndarray) -> "EachTarget":

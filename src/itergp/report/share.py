@@ -1,5 +1,6 @@
 """Which part of the variance is computational, and what more compute would buy: measured, with what it rests on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,21 +57,33 @@ class Parts:
 
     @property
     def error(self) -> float:
-        """Half the width of a 95 % interval: the choice of points, where not all were looked at."""
-        return half_width(ratio(self.computational, self.combined, self.of)[1], len(self.combined))
+        """Half the width of a 95 % interval: the choice of points, where not all were looked at.
+
+        Targets share their points, so what was chosen at random are points, each with the sum over its targets.
+        """
+        targets = len(self.points.posteriors)
+        computational, combined = (a.reshape(targets, -1).sum(axis=0) for a in (self.computational, self.combined))
+        return half_width(ratio(computational, combined, self.of / targets)[1], len(combined))
+
+    @property
+    def by_target(self) -> list[float]:
+        """The share of each target that has a posterior of its own: a large variance of one hides the share of another."""
+        targets = len(self.points.posteriors)
+        parts, wholes = (a.reshape(targets, -1) for a in (self.computational, self.combined))
+        return [ratio(part, whole)[0] for part, whole in zip(parts, wholes, strict=True)]
 
 
-def mathematical_factor(posterior: Posterior) -> np.ndarray | None:
-    """L L^T = K_hat where that is affordable and possible; None else."""
-    if posterior.problem.n > EXACT_ROWS or is_exact(posterior):
+def mathematical_factors(posteriors: Sequence[Posterior]) -> list[np.ndarray] | None:
+    """L L^T = K_hat of each, where that is affordable, possible, and not known already; None else."""
+    if posteriors[0].problem.n > EXACT_ROWS or all(is_exact(posterior) for posterior in posteriors):
         return None
     try:
-        return dense_factor(posterior)
+        return [dense_factor(posterior) for posterior in posteriors]
     except InputError:  # singular to rounding
         return None
 
 
-def parts(points: Points, variance: np.ndarray, neighbours: int, L: np.ndarray | None, seconds: float) -> Parts:
+def parts(points: Points, variance: np.ndarray, neighbours: int, L: Any, seconds: float) -> Parts:
     """The variance of the model at the points, taken apart: exactly, or between bounds at a few of the points."""
     posterior, m = points.posterior, len(variance)
     everything = np.arange(m)
@@ -81,7 +94,8 @@ def parts(points: Points, variance: np.ndarray, neighbours: int, L: np.ndarray |
         return Parts(points, everything, taken_apart(variance, exact, exact), m)
     chosen = points.few(FEW)
     few, wide = points.some(chosen), more_neighbours(posterior, neighbours, FEW)
-    passes = affordable_passes(posterior, len(chosen), seconds)
+    targets = len(points.posteriors)  # each has passes of its own
+    passes = affordable_passes(posterior, len(chosen) // targets, seconds / targets)
     if passes:
         bounds = few.bounds(wide, passes)
         return Parts(few, chosen, taken_apart(variance[chosen], bounds.lower, bounds.upper, "estimate", wide), m)
@@ -113,7 +127,7 @@ def share_value(looked_at: Parts) -> dict[str, Any]:
     lower, upper = found.share_bounds
     return {
         "value": found.share, "error": looked_at.error, "lower": lower, "upper": upper, "method": found.method,
-        "points": len(found.combined), "about": about,
+        "points": len(found.combined), "about": about, "by_target": looked_at.by_target,
     }  # fmt: skip
 
 

@@ -23,7 +23,16 @@ def _share(values: dict[str, Any]) -> str:
         return "None of the variance is computational: this is the exact Gaussian process for these hyper-parameters."
     rounding = values["fitted"]["status"] == "EXACT"
     more = "It is the rounding of products in float32; float64 has next to none." if rounding else values["more"]["sentence"]
-    return f"{amount(share)} of the variance at {where} is computational. {more}"
+    return f"{amount(share)} of the variance at {where} is computational. {_hidden(values)}{more}"
+
+
+def _hidden(values: dict[str, Any]) -> str:
+    """The target whose own share is much larger than that of all together."""
+    shares = values["share"].get("by_target") or []
+    largest = max(shares, default=0.0)
+    if len(shares) < 2 or largest < 0.01 or largest < 2.0 * values["share"]["value"]:
+        return ""
+    return f"Of the variance of {values['fitted']['targets'][shares.index(largest)]} alone it is {percent(largest)}. "
 
 
 def amount(share: dict[str, Any]) -> str:
