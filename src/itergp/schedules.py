@@ -20,6 +20,7 @@ from itergp.solver.policies import (
     Policy,
     PseudoInput,
     RandomAction,
+    Schedule,
     UnitVector,
     blocks_and_residuals,
     default_actions,
@@ -32,6 +33,7 @@ from itergp.storage.specs import decode, encode, putting, table
 EXACT_ROWS = 2048  # up to here the exact GP costs about a second
 ROWS_CUBED = 5e9  # rows^3 per second on the way to the exact GP, by which it is guessed: at 2,048 rows on one slow core
 FASTER = 30.0  # times the guess: no machine is so much faster that it need be measured
+SHORT = 2.0  # seconds, below which measuring would take too much of them
 PROBE, PASS = 512, 2048  # rows of the exact GP, and of the pass over K, that are timed before
 HOPE = 1.5  # times the seconds there are, what it may seem to take: measurements on a busy machine are high
 ROW = 0.17e-6  # seconds of an action that needs no pass, by n
@@ -67,10 +69,17 @@ def policy_by_the_clock(problem: Problem, left: Budget, checkpoint: Any = None) 
     """The default schedule for the seconds that are left, on this machine. A fit that resumes goes on as it began."""
     if checkpoint is not None and "policy" in checkpoint.about:
         return decode(checkpoint.about["policy"], Tensors(), table())
-    policy = default_schedule(problem.n, left, Machine(problem))
+    hurried = left.seconds is not None and left.seconds < SHORT
+    policy = _hurried(problem.n, left) if hurried else default_schedule(problem.n, left, Machine(problem))
     if checkpoint is not None:
         checkpoint.note({**checkpoint.about, "policy": encode(policy, putting(Tensors()), "policy")})
     return policy
+
+
+def _hurried(n: int, left: Budget) -> Policy:
+    """Too little time to measure anything: some columns of K, which are soon done, before a pass that the clock may cut."""
+    policy, first = default_schedule(n, left), _columns_of_K(n, left, BLOCK)
+    return Schedule((first, first.block_size), *policy.entries) if isinstance(policy, Schedule) else policy
 
 
 def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -> Policy:
@@ -78,13 +87,20 @@ def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -
 
     `budget.seconds` are those that are left for the inference; without a `machine` that is measured, it is as slow as ours.
     """
-    if reaches_exact(n, budget, machine):  # by the clock, it may be cut after all: then any rows, not the first ones
-        return UnitVector("sequential" if budget.seconds is None else "random", block_size=512)
+    if reaches_exact(n, budget, machine):
+        return _columns_of_K(n, budget, 512)
     b = affordable_block(n, budget, 1.0 if machine is None or budget.seconds is None else machine.slowness())
     if not b:
-        columns = int(WITHOUT_PASS * (budget.seconds or 0.0) / (ROW * n))
-        return UnitVector("random", block_size=min(BLOCK, max(16, columns // 16 * 16)))  # columns of K only: no pass
+        return _columns_of_K(n, budget, BLOCK)
     return blocks_and_residuals(b, early=0 if budget.seconds is None else EARLY)
+
+
+def _columns_of_K(n: int, budget: Budget, most: int) -> UnitVector:
+    """Actions without a pass. Where the clock may cut them: any rows, not the first ones, and blocks that are soon done."""
+    if budget.seconds is None:
+        return UnitVector(block_size=most)
+    columns = int(WITHOUT_PASS * budget.seconds / (ROW * n))
+    return UnitVector("random", block_size=min(most, max(16, columns // 16 * 16)))
 
 
 def affordable_block(n: int, budget: Budget, slowness: float = 1.0) -> int:

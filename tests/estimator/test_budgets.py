@@ -12,7 +12,7 @@ from itergp.budgets import Budget, FromTheStart, Until, actions_in_memory
 from itergp.datasets import synthetic
 from itergp.learning import Learned
 from itergp.metrics import rmse
-from itergp.schedules import COLUMN, EARLY, PAIR, Machine, affordable_block, default_schedule, reaches_exact
+from itergp.schedules import COLUMN, EARLY, PAIR, Machine, affordable_block, default_schedule, policy_by_the_clock, reaches_exact
 from itergp.solver.policies import blocks_and_residuals
 from itergp.solver.state import Progress
 
@@ -227,13 +227,29 @@ def test_time_that_learning_leaves_over_decides_and_a_fit_that_resumes_goes_on_a
     takes = 30.0  # more than the share of the time that is kept for inference where learning takes all that it may
     assert IterGPRegressor(**how).fit(data.X, data.y).status_ is Status.EXACT
     takes = 90.0
-    begun = IterGPRegressor(**how | {"budget": "1s"}, checkpoint=tmp_path / "fit").fit(data.X, data.y)
+    begun = IterGPRegressor(**how | {"budget": "3s"}, checkpoint=tmp_path / "fit").fit(data.X, data.y)
     assert type(begun.posterior_.policy).__name__ == "Schedule"
     takes, asked[:] = 1e-3, []
-    again = IterGPRegressor(**how | {"budget": "1s"}, checkpoint=tmp_path / "fit").fit(data.X, data.y)
+    again = IterGPRegressor(**how | {"budget": "3s"}, checkpoint=tmp_path / "fit").fit(data.X, data.y)
     assert not asked
     assert repr(again.posterior_.policy) == repr(begun.posterior_.policy)
     assert again.trace_.resumed_from == begun.posterior_.rank
+
+
+def test_a_short_time_begins_with_columns_of_the_kernel_matrix_and_measures_nothing(monkeypatch):
+    """A first pass that the clock cuts is lost: 1 s bought no action where 0.5 s bought 80."""
+    monkeypatch.setattr(Machine, "exact_seconds", lambda machine: pytest.fail("measured"))
+    monkeypatch.setattr(Machine, "slowness", lambda machine: pytest.fail("measured"))
+    data = make_data(3000)
+    problem = condition(Prior(1.0 * Matern32(0.3)), data.X, data.y, 0.1, stop=MaxActions(0)).problem
+    (first, actions), (second, _), *_ = policy_by_the_clock(problem, Budget(seconds=0.3)).entries
+    assert type(first).__name__ == "UnitVector"
+    assert type(second).__name__ == "PseudoInput"
+    assert actions == MaxActions(first.block_size)
+    assert first.order == "random"
+    assert first.block_size <= 64
+    small = condition(Prior(1.0 * Matern32(0.3)), data.X[:600], data.y[:600], 0.1, stop=MaxActions(0)).problem
+    assert type(policy_by_the_clock(small, Budget(seconds=1.0))).__name__ == "UnitVector"  # exact, as far as one can guess
 
 
 def test_blocks_without_a_pass_are_as_wide_as_a_part_of_the_time_allows():
