@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike
 from itergp.errors import InputError
 from itergp.learning.parameters import Evaluation, Objective
 from itergp.learning.rows import Rows, sound
-from itergp.linalg.cholesky import cholesky
+from itergp.linalg.cholesky import cholesky, inverse
 from itergp.linalg.compute import Compute, require_bytes
+from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
 from itergp.linalg.weighted import symmetric_gradient
 from itergp.prior.kernels import Kernel
@@ -17,15 +18,15 @@ from itergp.validate import count
 
 def exact(
     X: ArrayLike, y: ArrayLike, *, counts: ArrayLike | None = None, scatter: float = 0.0,
-    compute: Compute = Compute(),  # noqa: B008 (frozen)
+    compute: Compute = Compute(), tick: Tick = no_tick,  # noqa: B008 (frozen)
 ) -> Objective:  # fmt: skip
-    """- log N(y; 0, K + N) per observation. O(n^3) time, two n x n matrices of float64."""
-    return _objective(Rows.of(X, y, counts, scatter), compute)
+    """- log N(y; 0, K + N) per observation. O(n^3) time, two n x n matrices of float64. `tick` is called inside an evaluation."""
+    return _objective(Rows.of(X, y, counts, scatter), compute, tick)
 
 
 def subset(
     X: ArrayLike, y: ArrayLike, chosen: int | ArrayLike, *, counts: ArrayLike | None = None, scatter: float = 0.0,
-    seed: int = 0, compute: Compute = Compute(),  # noqa: B008
+    seed: int = 0, compute: Compute = Compute(), tick: Tick = no_tick,  # noqa: B008
 ) -> Objective:  # fmt: skip
     """The exact likelihood of some rows: so many at random, or those listed. A fast first stage.
 
@@ -40,24 +41,27 @@ def subset(
         numbers = listed.ndim == 1 and listed.size and listed.dtype.kind in "iu"
         if not numbers or listed.min() < 0 or listed.max() >= rows.n:
             raise InputError(f"chosen is {chosen!r}; expected a number of rows, or row numbers from 0 to {rows.n - 1}.")
-    return _objective(rows.some(listed), compute)
+    return _objective(rows.some(listed), compute, tick)
 
 
-def _objective(rows: Rows, compute: Compute) -> Objective:
+def _objective(rows: Rows, compute: Compute, tick: Tick) -> Objective:
     require_bytes(3 * 8.0 * rows.n**2, f"The exact likelihood of {rows.n} rows", "Use a subset, or an iterative objective.")
-    return lambda kernel, noise: sound(kernel, lambda: _evaluate(rows, kernel, noise, compute))
+    return lambda kernel, noise: sound(kernel, lambda: _evaluate(rows, kernel, noise, compute, tick))
 
 
-def _evaluate(rows: Rows, kernel: Kernel, noise: float, compute: Compute) -> Evaluation:
-    gram, n, t = Gram(kernel, rows.X, compute), rows.n, rows.t
-    L, _ = cholesky(gram, rows.N(noise))
+def _evaluate(rows: Rows, kernel: Kernel, noise: float, compute: Compute, tick: Tick) -> Evaluation:
+    gram = Gram(kernel, rows.X, compute)
+    L, _ = cholesky(gram, rows.N(noise), tick)
+    value, W = value_and_weights(rows, L, tick)
+    slopes = symmetric_gradient(kernel, gram.centred(gram.X), W, tick)
+    return rows.evaluation(noise, value, slopes, float((np.diag(W) / rows.counts).sum()))
+
+
+def value_and_weights(rows: Rows, L: np.ndarray, tick: Tick = no_tick) -> tuple[float, np.ndarray]:
+    """- log N(y; 0, L L^T) and its gradient W in that covariance, of which the lower half is made, in the place of L."""
     alpha = scipy.linalg.cho_solve((L, True), rows.y, check_finite=False)
     logdet = 2.0 * float(np.log(np.diag(L)).sum())
-    value = 0.5 * (float((rows.y * alpha).sum()) + t * (logdet + n * np.log(2.0 * np.pi)))
-    # dvalue = sum_ij W_ij dK_hat_ij with W = (t K_hat^{-1} - alpha alpha^T) / 2, of which LAPACK makes the lower half
-    inverse, failed = scipy.linalg.lapack.dpotri(L, lower=1, overwrite_c=1)
-    if failed:
-        raise np.linalg.LinAlgError("the inverse of K + N is infinite")
-    W = scipy.linalg.blas.dsyrk(-0.5, alpha, beta=0.5 * t, c=inverse, lower=1, overwrite_c=1)
-    slopes = symmetric_gradient(kernel, gram.centred(gram.X), W)
-    return rows.evaluation(noise, value, slopes, float((np.diag(W) / rows.counts).sum()))
+    value = 0.5 * (float((rows.y * alpha).sum()) + rows.t * (logdet + rows.n * np.log(2.0 * np.pi)))
+    # dvalue = sum_ij W_ij dK_hat_ij with W = (t K_hat^{-1} - alpha alpha^T) / 2
+    W = scipy.linalg.blas.dsyrk(-0.5, alpha, beta=0.5 * rows.t, c=inverse(L, tick), lower=1, overwrite_c=1)
+    return value, W

@@ -4,6 +4,7 @@ With w = C^{-1} c and a = C^{-1} y_J, the derivative of -log p(y_i | y_J) in the
 of w q^T, with w extended by -1 and q = slope * w - u; so no factorisation is differentiated.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
-from itergp.linalg._jax import as_tree
+from itergp.linalg._jax import as_tree, differentiable
 from itergp.linalg.engines import Tick
+from itergp.prior.distances import UNROLLED
 from itergp.prior.kernels import Kernel, parameters
 
 CHUNK = 256  # matrices at once: larger batches of small factorisations hang on some machines
@@ -46,7 +48,8 @@ def _chunk(kernel: Any, X: Any, y: Any, N: Any, share: Any, there: Any) -> Any:
     w, q, values = jax.vmap(_conditional, in_axes=(None, 0, 0, 0, 0))(kernel, X, y, N, there)
 
     def contracted(kernel: Any) -> Any:
-        K = jax.vmap(lambda points: kernel(points, points))(X)
+        formula = kernel if X.shape[-1] <= UNROLLED else partial(differentiable, kernel)  # which keeps no differences
+        K = jax.vmap(lambda points: formula(points, points))(X)
         return jnp.sum(w[:, :, None] * q[:, None, :] * K)
 
     in_noise = jnp.sum(jnp.where(there, w * q * share, 0.0))

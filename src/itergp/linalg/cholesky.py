@@ -1,20 +1,85 @@
-"""The Cholesky factor of K + N as a dense matrix, with as little jitter as rounding asks for."""
+"""The Cholesky factor of K + N as a dense matrix, with as little jitter as rounding asks for, and its inverse.
+
+LAPACK does not look at the clock. Up to `WHOLE` rows it is asked in one call; beyond, block by block, with a tick in between.
+"""
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 
+from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
 
 JITTERS = (0.0, 1e-13, 1e-11, 1e-9)  # of the largest k(x, x), tried in turn where K + N is singular to rounding
+WHOLE, BLOCK = 2048, 512  # rows of one call of LAPACK, and of a block
+ENTRIES = 3e9  # features of pairs that are evaluated between two ticks: about a second
 
 
-def cholesky(gram: Gram, N: np.ndarray) -> tuple[np.ndarray, float]:
+def cholesky(gram: Gram, N: np.ndarray, tick: Tick = no_tick) -> tuple[np.ndarray, float]:
     """L with L L^T = K + N + jitter, in the place of K, and that jitter. LinAlgError where none is enough."""
     largest = float(gram.diagonal().max())
     for share in JITTERS:
-        K_hat = gram.columns(np.arange(gram.n)).T  # LAPACK's layout; symmetric anyway
+        K_hat = _matrix(gram, tick)
         K_hat[np.diag_indices(gram.n)] += N + share * largest
-        L, failed = scipy.linalg.lapack.dpotrf(K_hat, lower=1, clean=1, overwrite_a=1)
+        L, failed = factor(K_hat, tick)
         if not failed:
             return L, share * largest
     raise np.linalg.LinAlgError("K + N is not positive definite to rounding")
+
+
+def _matrix(gram: Gram, tick: Tick) -> np.ndarray:
+    """K in LAPACK's layout."""
+    tick()
+    n, step = gram.n, max(1, int(ENTRIES / (gram.n * (gram.X.shape[1] + 16.0))))
+    if step >= n:
+        return gram.columns(np.arange(n)).T  # symmetric anyway
+    K = np.empty((n, n), order="F")
+    for j in range(0, n, step):
+        tick()
+        K[:, j : j + step] = gram.columns(np.arange(j, min(j + step, n)))
+    return K
+
+
+def factor(A: np.ndarray, tick: Tick = no_tick) -> tuple[np.ndarray, bool]:
+    """The lower Cholesky factor, in the place of A (in LAPACK's layout, of which the lower half is read), and whether it failed."""
+    tick()
+    if len(A) <= WHOLE:
+        L, failed = dpotrf(A, lower=1, clean=1, overwrite_a=1)
+        return L, bool(failed)
+    for k in range(0, len(A), BLOCK):
+        e = min(k + BLOCK, len(A))
+        for j in range(0, k, BLOCK):
+            tick()
+            A[k:, k:e] -= A[k:, j : j + BLOCK] @ A[k:e, j : j + BLOCK].T
+        A[k:e, k:e], failed = dpotrf(A[k:e, k:e], lower=1, clean=1)
+        if failed:
+            return A, True
+        A[e:, k:e] = dtrsm(1.0, A[k:e, k:e], A[e:, k:e], side=1, lower=1, trans_a=1)
+        A[k:e, e:] = 0.0
+    return A, False
+
+
+def inverse(L: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
+    """(L L^T)^{-1} in the place of L: its lower half."""
+    tick()
+    if len(L) <= WHOLE:
+        out, failed = dpotri(L, lower=1, overwrite_c=1)
+        if failed:
+            raise np.linalg.LinAlgError("the inverse of K + N is infinite")
+        return out
+    starts = range(0, len(L), BLOCK)
+    for k in reversed(starts):  # L^{-1}, from its last columns on
+        e = min(k + BLOCK, len(L))
+        L[k:e, k:e], failed = dtrtri(L[k:e, k:e], lower=1)
+        if failed:
+            raise np.linalg.LinAlgError("the inverse of K + N is infinite")
+        below = L[e:, k:e] @ -L[k:e, k:e]
+        for i in range(e, len(L), BLOCK):
+            tick()
+            L[i : i + BLOCK, k:e] = L[i : i + BLOCK, e : i + BLOCK] @ below[: i + BLOCK - e]
+    for i in starts:  # L^{-T} L^{-1}, from its first rows on: they are not needed again
+        left = L[i:, i : i + BLOCK].T.copy()
+        for j in range(0, i + 1, BLOCK):
+            tick()
+            L[i : i + BLOCK, j : j + BLOCK] = left @ L[i:, j : j + BLOCK]
+    return L

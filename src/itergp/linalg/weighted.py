@@ -76,17 +76,24 @@ def gradient(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> t
     return slopes, in_inputs
 
 
-def symmetric_gradient(kernel: Kernel, X: np.ndarray, W: np.ndarray) -> Slopes:
+def symmetric_gradient(kernel: Kernel, X: np.ndarray, W: np.ndarray, tick: Tick = no_tick) -> Slopes:
     """Gradient of sum_ij W_ij k(x_i, x_j) in the parameters, for a symmetric W of which the lower half is read."""
     if _jax().supports(kernel, X.shape[1]):
         W = 2.0 * np.tril(W, -1) + np.diag(np.diag(W))
-        return _differences(kernel, lambda k: float((W * k(X, X)).sum()))
+
+        def total(k: Kernel) -> float:
+            tick()
+            return float((W * k(X, X)).sum())
+
+        return _differences(kernel, total)
     slopes = no_slopes(kernel)
     for i in range(0, len(X), TILE):
         here = slice(i, i + TILE)
         for j in range(0, i, TILE):
+            tick()
             there = slice(j, j + TILE)
             slopes = added(slopes, _tile_gradient(kernel, X[here], X[there], 2.0 * W[here, there])[0])
+        tick()
         corner = W[here, here]
         corner = 2.0 * np.tril(corner, -1) + np.diag(np.diag(corner))
         slopes = added(slopes, _tile_gradient(kernel, X[here], X[here], corner)[0])

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 Array = Any  # NumPy arrays and JAX arrays alike
+UNROLLED = 64  # features up to which each is an operation of its own: the fastest tiles, but a compiler's work grows with them
 
 
 def squared_distance(F0: Array, F1: Array) -> Array:
@@ -15,11 +16,22 @@ def squared_distance(F0: Array, F1: Array) -> Array:
     """
     if isinstance(F0, np.ndarray) and F0.dtype == np.float64:
         return cdist(F0, F1, "sqeuclidean")  # direct differences, in C
+    if F0.shape[1] > UNROLLED:
+        return _of_many_features(F0, F1)
     s = 0.0
     for f in range(F0.shape[1]):
         difference = F0[:, f, None] - F1[None, :, f]
         s = s + difference * difference
     return s
+
+
+def _of_many_features(F0: Array, F1: Array) -> Array:
+    """One sum over features: as many operations for a thousand features as for a hundred. Compilers fuse it, and store none of
+    the differences; NumPy would, so there the sum is that of float64, rounded once."""
+    if isinstance(F0, np.ndarray):
+        return cdist(F0, F1, "sqeuclidean").astype(np.result_type(F0, F1))
+    difference = F0[:, None, :] - F1[None, :, :]
+    return (difference * difference).sum(axis=-1)
 
 
 def distance(s: Array) -> Array:

@@ -128,7 +128,7 @@ class NativeEngine(Engine):
             return out
         native, call = _kernel(kernel, X0, X1, dtype), _function("dense", dtype)
         panels = -(-len(X0) // PANEL)
-        step = _panels_per_call(len(X1), 1)
+        step = _panels_per_call(len(X1), 1, X1.shape[1])
         for first in range(0, panels, step):
             call(native, out, first, min(first + step, panels), self._threads())
         return out
@@ -141,7 +141,7 @@ class NativeEngine(Engine):
         for start in range(0, V.shape[1], MAX_COLUMNS):
             some = _padded(V[:, start : start + MAX_COLUMNS], dtype)
             sums = np.zeros((-(-len(X0) // BLOCK) * BLOCK, some.shape[1]))
-            step = _panels_per_call(len(X1), some.shape[1])
+            step = _panels_per_call(len(X1), some.shape[1], X1.shape[1])
             for first in range(0, panels, step):
                 tick()
                 call(native, some, sums, first, min(first + step, panels), self._threads())
@@ -157,15 +157,17 @@ class NativeEngine(Engine):
         for start in range(0, V.shape[1], MAX_COLUMNS):
             some = _padded(V[:, start : start + MAX_COLUMNS], dtype)
             width = min(MAX_COLUMNS, V.shape[1] - start)
-            sums = self._accumulate(some, dtype, store, first // BLOCK, tick)
+            sums = self._accumulate(some, dtype, store, X.shape[1], first // BLOCK, tick)
             out[:, start : start + width] = _unpadded(sums, len(X), width, dtype)
             store.filled = store.filled or (first == 0 and len(store.offsets) > 1)
         return out
 
-    def _accumulate(self, V: np.ndarray, dtype: np.dtype, store: Store, from_block: int, tick: Tick) -> np.ndarray:
+    def _accumulate(
+        self, V: np.ndarray, dtype: np.dtype, store: Store, features: int, from_block: int, tick: Tick
+    ) -> np.ndarray:
         call, panels = _function("symmetric", dtype), V.shape[0] // PANEL
         sums = np.zeros((min(self._threads(), panels), *V.shape))  # one sum per thread, added in their order
-        step = _panels_per_call(V.shape[0] // 2, 2 * V.shape[1])
+        step = _panels_per_call(V.shape[0] // 2, 2 * V.shape[1], features)
         for p in range(0, panels, step):
             tick()
             call(store.kernel, V, sums, p, min(p + step, panels), from_block, store.array, store.offsets, store.filled)
@@ -184,8 +186,9 @@ def _function(name: str, dtype: np.dtype) -> Callable[..., None]:
     return getattr(_tiles, f"{name}{8 * np.dtype(dtype).itemsize}")
 
 
-def _panels_per_call(columns_of_K: int, columns: int) -> int:
-    return max(8, int(WORK_PER_CALL / (PANEL * max(1, columns_of_K) * (1.0 + columns / 16.0))))
+def _panels_per_call(columns_of_K: int, columns: int, features: int) -> int:
+    """So many that a tick comes in time, however many features there are; how panels are dealt out decides no bit."""
+    return max(2, int(WORK_PER_CALL / (PANEL * max(1, columns_of_K) * (1.0 + columns / 16.0 + features / 64.0))))
 
 
 def _kernel(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> object:
