@@ -35,9 +35,11 @@ ROWS_CUBED = 5e9  # rows^3 per second on the way to the exact GP, by which it is
 FASTER = 30.0  # times the guess: no machine is so much faster that it need be measured
 SHORT = 2.0  # seconds, below which measuring would take too much of them
 PROBE, PASS = 512, 2048  # rows of the exact GP, and of the pass over K, that are timed before
+FIRST = 256  # rows of two passes before that one: the first compiles and wakes threads, the second tells whether there is time
 HOPE = 1.5  # times the seconds there are, what it may seem to take: measurements on a busy machine are high
 ROW = 0.17e-6  # seconds of an action that needs no pass, by n
 PAIR, COLUMN = 0.6e-9, 0.03e-9  # seconds of a pass over K, by n^2: to evaluate, and for each column (float64, two slow cores)
+PROBING = 0.1  # of the time for the inference, for the pass that is timed before
 FIRST_PASS = 0.4  # of the time for the inference; a pass that the clock cuts is lost
 WITHOUT_PASS = 0.1  # the same for a block without one, of which there are many
 BLOCK = 128
@@ -89,7 +91,12 @@ def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -
     """
     if reaches_exact(n, budget, machine):
         return _columns_of_K(n, budget, 512)
-    b = affordable_block(n, budget, 1.0 if machine is None or budget.seconds is None else machine.slowness())
+    if machine is not None and budget.seconds is not None:
+        slowness = machine.slowness(PROBING * budget.seconds)
+        budget = Budget(seconds=max(1e-3, budget.seconds - machine.spent))  # measuring took some of it
+        b = affordable_block(n, budget, slowness)
+    else:
+        b = affordable_block(n, budget)
     if not b:
         return _columns_of_K(n, budget, BLOCK)
     return blocks_and_residuals(b, early=0 if budget.seconds is None else EARLY)
@@ -117,44 +124,58 @@ def reaches_exact(n: int, budget: Budget, machine: "Machine | None" = None) -> b
         guess = n**3 / ROWS_CUBED
         if machine is None or n <= PROBE or guess > FASTER * budget.seconds:
             return guess <= budget.seconds and actions_in_memory(n) >= n
-        return actions_in_memory(n) >= n and machine.exact_seconds() <= HOPE * budget.seconds
+        taken = machine.exact_seconds(HOPE * budget.seconds) if actions_in_memory(n) >= n else np.inf
+        return taken <= HOPE * (budget.seconds - machine.spent)
     if budget.actions is not None:
         return budget.actions >= n
     return n <= EXACT_ROWS
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Machine:
     """How fast this problem goes here and now, by some of its rows: others may work too, and no two machines are alike."""
 
     problem: Problem
+    spent: float = 0.0  # seconds, on measuring so far
 
-    def exact_seconds(self) -> float:
+    def exact_seconds(self, most: float = np.inf) -> float:
         """How long n unit vectors take: by some rows and half of them, where what grows as n, n^2 and n^3 is scaled up.
 
-        On one thread: matrices as small as theirs are no faster on more, and far slower where others work too.
+        On one thread: matrices as small as theirs are no faster on more, and far slower where others work too. Where the half
+        says that it takes more than `most`, even if time only grew as n, that is the answer.
         """
         n, m, threads = self.problem.n, min(PROBE, self.problem.n), self.problem.compute.threads
         A = np.ones((m, m))
         with blas_threads(threads):
-            cubes = min(_seconds(lambda: A @ A) for _ in range(2))  # the first one wakes threads
+            cubes = min(self._timed(lambda: A @ A) for _ in range(2))  # the first one wakes threads
         with blas_threads(1):
-            half, whole = (_seconds(partial(self._act, rows)) for rows in (m // 2, m))
+            half = self._timed(partial(self._act, m // 2))
+            if half * n / (m // 2) > most:
+                return half * n / (m // 2)
+            whole = self._timed(partial(self._act, m))
         squares = max(0.0, 2.0 * (whole - cubes - 2.0 * (half - cubes / 8.0)))
         lines = max(0.0, whole - cubes - squares)
         return lines * (n / m) + squares * (n / m) ** 2 + cubes * (n / m) ** 3
 
-    def slowness(self) -> float:
-        """How many times as long a pass over K takes as PAIR and COLUMN say."""
-        for m in (min(256, self.problem.n), min(PASS, self.problem.n)):  # the first one compiles, and wakes threads
-            few = Gram(self.problem.gram.kernel, self.problem.X[:m], self.problem.gram.compute_fixed())
-            taken = _seconds(partial(few.multiply, np.ones((m, 16))))  # tiles are stored, as in the pass that it stands for
-        return taken / (m**2 * (PAIR + 16 * COLUMN))
+    def slowness(self, most: float = np.inf) -> float:
+        """How many times as long a pass over K takes as PAIR and COLUMN say, by as many rows as take `most` seconds."""
+        taken, rows = 0.0, 0
+        for m in (min(FIRST, self.problem.n), min(FIRST, self.problem.n), min(PASS, self.problem.n)):
+            if m > rows > 0 and taken * (m / rows) ** 2 > most:
+                break
+            few, rows = Gram(self.problem.gram.kernel, self.problem.X[:m], self.problem.gram.compute_fixed()), m
+            taken = self._timed(partial(few.multiply, np.ones((m, 16))))  # tiles are stored, as in the pass that it stands for
+        return taken / (rows**2 * (PAIR + 16 * COLUMN))
 
     def _act(self, rows: int) -> None:
         whole = self.problem
         few = Problem(whole.prior, whole.X[:rows], whole.y[:rows], whole.N[:rows], replace(whole.compute, cache=0))
         solve(few, UnitVector(block_size=rows), MaxActions(rows))
+
+    def _timed(self, work: Callable[[], Any]) -> float:
+        taken = _seconds(work)
+        self.spent += taken
+        return taken
 
 
 def _seconds(work: Callable[[], Any]) -> float:

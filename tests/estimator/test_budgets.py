@@ -163,8 +163,9 @@ def test_the_exact_process_is_aimed_at_where_the_budget_allows_it():
 class Measured:
     """A machine on which the exact process takes so long, and passes so many times what is expected."""
 
-    def __init__(self, exact, slowness=1.0):
-        self.exact_seconds, self.slowness = (lambda: exact), (lambda: slowness)
+    def __init__(self, exact, slowness=1.0, spent=0.0):
+        self.exact_seconds, self.slowness = (lambda most: exact), (lambda most: slowness)
+        self.spent = spent
 
 
 def test_a_budget_that_suffices_for_the_exact_process_on_this_machine_takes_it():
@@ -181,7 +182,7 @@ def test_a_budget_that_suffices_for_the_exact_process_on_this_machine_takes_it()
 
 def test_nothing_is_measured_where_no_machine_could_make_a_difference():
     class Never:
-        def exact_seconds(self):
+        def exact_seconds(self, most):
             raise AssertionError("measured")
 
     assert reaches_exact(300, Budget(seconds=1.0), Never())
@@ -208,17 +209,44 @@ def test_on_a_slow_machine_the_first_pass_is_narrower_so_that_it_is_not_cut(monk
     assert [width(15_000, 4.0, slowness) for slowness in (1.0, 3.0, 30.0)] == [128, 48, 0]
     import itergp.schedules as schedules
 
-    taken = iter([9.0, 3.0 * 2048**2 * (PAIR + 16 * COLUMN)])
+    taken = iter([9.0, 0.01, 3.0 * 2048**2 * (PAIR + 16 * COLUMN)])
     monkeypatch.setattr(schedules, "_seconds", lambda work: (work(), next(taken))[1])
     data = make_data(3000)
     problem = condition(Prior(1.0 * Matern32(0.3)), data.X, data.y, 0.1, stop=MaxActions(0)).problem
     assert Machine(problem).slowness() == pytest.approx(3.0)
 
 
+def test_what_measuring_takes_is_time_that_is_gone():
+    assert reaches_exact(2300, Budget(seconds=2.0), Measured(2.9))
+    assert not reaches_exact(2300, Budget(seconds=2.0), Measured(2.9, spent=0.5))
+    policies = [default_schedule(15_000, Budget(seconds=4.0), Measured(1e9, spent=spent)) for spent in (0.0, 3.9)]
+    assert [type(policy).__name__ for policy in policies] == ["Schedule", "UnitVector"]
+
+
+def test_measuring_ends_early_where_it_would_take_the_time_itself(monkeypatch):
+    """A few rows of a wide table tell enough."""
+    import itergp.schedules as schedules
+
+    asked = []
+
+    def seconds(work):
+        asked.append(work)
+        return 0.5
+
+    monkeypatch.setattr(schedules, "_seconds", seconds)
+    data = make_data(2048)
+    problem = condition(Prior(1.0 * Matern32(0.3)), data.X, data.y, 0.1, stop=MaxActions(0)).problem
+    machine = Machine(problem)
+    assert machine.slowness(most=1.0) == pytest.approx(0.5 / (256**2 * (PAIR + 16 * COLUMN)))
+    assert (len(asked), machine.spent) == (2, 1.0)
+    assert machine.exact_seconds(most=3.0) == pytest.approx(0.5 * 2048 / 256)
+    assert len(asked) == 2 + 3  # two products of matrices, and the half of the rows
+
+
 def test_time_that_learning_leaves_over_decides_and_a_fit_that_resumes_goes_on_as_it_began(monkeypatch, tmp_path):
     asked = []
 
-    def seconds(machine):
+    def seconds(machine, most):
         asked.append(machine.problem.n)
         return takes
 

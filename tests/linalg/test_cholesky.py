@@ -9,7 +9,7 @@ from itergp.linalg.gram import Gram
 from itergp.prior.kernels import Matern32
 
 
-class Enough(Exception):
+class Enough(Exception):  # noqa: N818 (no error)
     pass
 
 

@@ -23,7 +23,7 @@ from itergp import (
     condition,
 )
 from itergp.linalg import engines
-from itergp.prior.distances import distance, squared_distance
+from itergp.prior.distances import UNROLLED, distance, squared_distance
 from itergp.prior.kernels import OnColumns, Product, Scaled, Sum, parameters, with_parameters
 
 rng = np.random.default_rng(0)
@@ -188,3 +188,37 @@ def test_random_features_are_unbiased(name):
         products.append((Phi @ Phi.conj().T).real)
     mean, error = np.mean(products, axis=0), np.std(products, axis=0) / np.sqrt(400)
     assert (np.abs(mean - kernel(points, points)) <= 5 * error + 1e-12).all()
+
+
+def test_a_kernel_of_many_features_compiles_as_few_operations_as_one_of_fewer():
+    import jax
+
+    def operations(d):
+        X = np.ones((3, d), dtype=np.float32)
+        return str(jax.make_jaxpr(lambda F0, F1: squared_distance(F0, F1))(X, X)).count("=")
+
+    assert operations(100) == operations(3000) < operations(UNROLLED)
+
+
+@pytest.mark.parametrize("d", [UNROLLED, UNROLLED + 1, 500])
+def test_distances_are_those_of_direct_differences_for_any_number_of_features(d):
+    """Of points that differ by rounding only, too: |f|^2 + |f'|^2 - 2 f.f' would be negative there."""
+    import jax
+
+    rng = np.random.default_rng(d)
+    F0 = 100.0 + rng.standard_normal((20, d)).astype(np.float32)
+    F1 = np.concatenate([F0 + 1e-5, rng.standard_normal((5, d))]).astype(np.float32)
+    expected = ((F0[:, None].astype(np.float64) - F1[None].astype(np.float64)) ** 2).sum(axis=-1)
+    for found in (squared_distance(F0, F1), jax.jit(squared_distance)(F0, F1)):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-4)
+    np.testing.assert_allclose(squared_distance(F0.astype(np.float64), F1.astype(np.float64)), expected, rtol=1e-12)
+
+
+def test_distances_of_few_features_keep_their_bits():
+    rng = np.random.default_rng(0)
+    F0, F1 = (rng.standard_normal((9, UNROLLED)).astype(np.float32) for _ in range(2))
+    s = np.zeros((9, 9), dtype=np.float32)
+    for f in range(UNROLLED):
+        s = s + (F0[:, f, None] - F1[None, :, f]) ** 2
+    np.testing.assert_array_equal(squared_distance(F0, F1), s)

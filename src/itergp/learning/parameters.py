@@ -50,10 +50,14 @@ class Space:
     observations: float
 
     @staticmethod
-    def of(kernel: Kernel, noise: Any, rows: "Rows", learn_noise: bool = True) -> "Space":
-        """The space for these data, the same whether they are merged or not; ranges widen where given values lie outside."""
+    def of(
+        kernel: Kernel, noise: Any, rows: "Rows", learn_noise: bool = True, own_units: "dict[str, Unit] | None" = None
+    ) -> "Space":
+        """The space for these data, the same whether they are merged or not; ranges widen where given values lie outside.
+
+        `own_units` are those of parameters that are not in the units of the columns."""
         variance = max(rows.variance, 1e-300)
-        units = _units(kernel, rows.spread, variance)
+        units = _units(kernel, rows.spread, variance) | (own_units or {})
         low, high, centre, paths, sizes = [], [], [], [], []
         for path, value in parameters(kernel).items():
             unit, (least, most), middle = units[path]

@@ -18,6 +18,8 @@ from itergp.errors import InputError
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Objective, Space
 from itergp.learning.rows import Rows, over_targets
+from itergp.learning.wide import MOST_ROWS, Shared, is_wide
+from itergp.learning.wide import stages as wide_stages
 from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_working_room
 from itergp.prior.kernels import Kernel
@@ -74,6 +76,18 @@ class Enough(Exception):  # noqa: N818 (no error)
     """The callback asked to stop."""
 
 
+@dataclass(frozen=True, eq=False)
+class Before:
+    """Where an attempt began, and by how much it must lower the objective."""
+
+    shared: Shared | None
+    space: Space
+    theta: np.ndarray
+    objective: float
+    ended: Ending
+    price: float
+
+
 @dataclass(eq=False)
 class Run:
     """What the stages of one call share: the best point so far, the clock, the trace."""
@@ -90,6 +104,8 @@ class Run:
     per_evaluation: float = 0.0  # seconds, of the last stage
     per_pair: float = 0.0  # seconds, of the last search for neighbours
     batch: int = 1  # rows of the last stage with neighbours
+    shared: Shared | None = None  # where the space is that of a reduced kernel
+    before: "Before | None" = None  # an attempt
 
     @property
     def left(self) -> float:
@@ -108,6 +124,37 @@ class Run:
         began = time.monotonic()
         objective(*self.space.values(self.theta))
         return time.monotonic() - began
+
+    def summed(self, rows: Rows, make: Callable[[Rows], Objective]) -> Objective:
+        """The objective of these rows; where each target has a noise of its own, the sum of each target's objective."""
+        return make(rows) if np.ndim(self.space.noise) == 0 else over_targets([make(of_target) for of_target in rows.each()])
+
+    def reduce(self, shared: Shared, kernel: Kernel, noise: Any, rows: Rows) -> None:
+        """Go on with a reduced kernel."""
+        self.shared, self.space = shared, shared.space(kernel, noise, rows, self.space.learn_noise)
+        self.theta = self.space.vector(kernel, noise)
+
+    def attempt(self, shared: Shared, kernel: Kernel, noise: Any, rows: Rows, price: float) -> None:
+        """The same, for a stage that must lower the objective by `price`: see `settle`."""
+        self.before = Before(self.shared, self.space, self.theta, self.objective, self.ended, price)
+        self.reduce(shared, kernel, noise, rows)
+
+    def settle(self) -> bool:
+        """After an attempt: whether it was worth its price; else all is as before."""
+        before, self.before = self.before, None
+        if before is None or before.objective - self.objective > before.price:
+            return True
+        self.shared, self.space, self.theta, self.objective = before.shared, before.space, before.theta, before.objective
+        self.ended = before.ended
+        return False
+
+    def found(self) -> tuple[Kernel, Any, tuple[str, ...]]:
+        """The kernel, the noise, and what ended at the edge of its range."""
+        self.settle()
+        (kernel, noise), names = self.space.values(self.theta), self.space.at_bounds(self.theta)
+        if self.shared is None:
+            return kernel, noise, names
+        return self.shared.expanded(kernel), noise, tuple(map(self.shared.name, names))
 
     def minimise(self, name: str, objective: Objective, iterations: int) -> None:
         """L-BFGS-B from the best point so far. What it finds is kept even where it is cut short."""
@@ -180,8 +227,9 @@ def learn(
         run.ended = Ending.STOPPED
     except KeyboardInterrupt:
         run.ended = Ending.INTERRUPTED
-    kernel, noise = space.values(run.theta) if method != "none" else (kernel, noise)
-    return Learned(kernel, noise, run.objective, tuple(run.trace), tuple(run.stages), space.at_bounds(run.theta), run.ended)
+    ended, (found, found_noise, at_bounds) = run.ended, run.found()
+    kernel, noise = (found, found_noise) if method != "none" else (kernel, noise)
+    return Learned(kernel, noise, run.objective, tuple(run.trace), tuple(run.stages), at_bounds, ended)
 
 
 def _checked(noise: Any, targets: int) -> Any:
@@ -195,6 +243,8 @@ Stage = tuple[str, Objective, int]  # a name, what is minimised, and for how man
 
 def _stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     """The stages of a method, each made when the one before it has ended: so it starts from where that led."""
+    if method in ("auto", "exact", "subset") and is_wide(run.kernel, rows):
+        return wide_stages(rows, run, seed, rows.n if method == "exact" else MOST_ROWS)
     if method == "auto":
         method = "exact" if rows.n <= EXACT_ROWS else "neighbours"
     makers = {
@@ -208,11 +258,6 @@ def _stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> I
     return makers[method](rows, run, seed, compute) if method in makers else iter(())
 
 
-def _summed(rows: Rows, run: Run, make: Callable[[Rows], Objective]) -> Objective:
-    """The objective of these rows; where each target has a noise of its own, the sum of each target's objective."""
-    return make(rows) if np.ndim(run.space.noise) == 0 else over_targets([make(of_target) for of_target in rows.each()])
-
-
 def _merged(rows: Rows) -> dict[str, Any]:
     return {"counts": rows.counts, "scatter": rows.scatter}
 
@@ -221,7 +266,7 @@ def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]
     from itergp.learning.exact import exact
 
     def of(some: Rows) -> Objective:
-        return _summed(some, run, lambda of: exact(of.X, of.y, **_merged(of), compute=compute))
+        return run.summed(some, lambda of: exact(of.X, of.y, **_merged(of), compute=compute, tick=run.tick))
 
     if run.seconds is not None and rows.n > 2 * FEW_EXACT_ROWS:
         few = of(_few(rows, FEW_EXACT_ROWS, seed))
@@ -233,7 +278,8 @@ def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]
 def _subset(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     from itergp.learning.exact import subset
 
-    yield "subset", _summed(rows, run, lambda of: subset(of.X, of.y, SUBSET, **_merged(of), seed=seed, compute=compute)), 50
+    how: dict[str, Any] = {"seed": seed, "compute": compute, "tick": run.tick}
+    yield "subset", run.summed(rows, lambda of: subset(of.X, of.y, SUBSET, **_merged(of), **how)), 50
 
 
 def _iterative(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
@@ -242,14 +288,14 @@ def _iterative(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[St
 
     yield from _subset(rows, run, seed, compute)
     how: dict[str, Any] = {"seed": seed, "compute": compute, "tick": run.tick}
-    yield "iterative", _summed(rows, run, lambda of: iterative(of.X, of.y, **_merged(of), **how)), 30
+    yield "iterative", run.summed(rows, lambda of: iterative(of.X, of.y, **_merged(of), **how)), 30
 
 
 def _sgpr(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     from itergp.learning.inducing import sgpr
 
     how: dict[str, Any] = {"seed": seed, "compute": compute}
-    yield "inducing points", _summed(rows, run, lambda of: sgpr(of.X, of.y, INDUCING_POINTS, **_merged(of), **how)), 100
+    yield "inducing points", run.summed(rows, lambda of: sgpr(of.X, of.y, INDUCING_POINTS, **_merged(of), **how)), 100
 
 
 def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
@@ -264,7 +310,7 @@ def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
         kernel, noise = run.space.values(run.theta)
         block, N = PseudoInput(block_size=BLOCK), rows.N(float(np.min(noise)))
         Q = condition(Prior(kernel), rows.X, rows.y, N, block, MaxActions(min(BLOCK, rows.n)), compute, seed).actions
-        return _summed(rows, run, lambda of: elbo(of.X, of.y, Q, **_merged(of), compute=compute, tick=run.tick))
+        return run.summed(rows, lambda of: elbo(of.X, of.y, Q, **_merged(of), compute=compute, tick=run.tick))
 
     yield from _neighbours(rows, run, seed, compute)
     for _ in range(3):
@@ -284,7 +330,7 @@ def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[S
         found = NeighbourLikelihood.at(run.kernel, some, m, batch, seed, compute.threads, run.tick)
         run.batch = found.batch.size
         run.per_pair = 2.0 * (time.monotonic() - began) / (run.batch * some.n)
-        return _summed(found.rows, run, lambda of: replace(found, rows=of))  # the neighbours are those of all targets
+        return run.summed(found.rows, lambda of: replace(found, rows=of))  # the neighbours are those of all targets
 
     batch, pool, before = None, None, np.inf
     few = 0 if run.seconds is None or rows.n <= FEW_ROWS else _in_a_hurry(rows.n, run, at(PROBE, NEIGHBOURS // 2, POOL))

@@ -3,6 +3,8 @@
 LAPACK does not look at the clock. Up to `WHOLE` rows it is asked in one call; beyond, block by block, with a tick in between.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
@@ -17,10 +19,14 @@ ENTRIES = 3e9  # features of pairs that are evaluated between two ticks: about a
 
 def cholesky(gram: Gram, N: np.ndarray, tick: Tick = no_tick) -> tuple[np.ndarray, float]:
     """L with L L^T = K + N + jitter, in the place of K, and that jitter. LinAlgError where none is enough."""
-    largest = float(gram.diagonal().max())
+    return with_jitter(lambda: _matrix(gram, tick), N, float(gram.diagonal().max()), tick)
+
+
+def with_jitter(matrix: Callable[[], np.ndarray], N: np.ndarray, largest: float, tick: Tick) -> tuple[np.ndarray, float]:
+    """The same for a function that makes K, in LAPACK's layout, of which the lower half counts."""
     for share in JITTERS:
-        K_hat = _matrix(gram, tick)
-        K_hat[np.diag_indices(gram.n)] += N + share * largest
+        K_hat = matrix()
+        K_hat[np.diag_indices(len(K_hat))] += N + share * largest
         L, failed = factor(K_hat, tick)
         if not failed:
             return L, share * largest
@@ -41,7 +47,7 @@ def _matrix(gram: Gram, tick: Tick) -> np.ndarray:
 
 
 def factor(A: np.ndarray, tick: Tick = no_tick) -> tuple[np.ndarray, bool]:
-    """The lower Cholesky factor, in the place of A (in LAPACK's layout, of which the lower half is read), and whether it failed."""
+    """The lower Cholesky factor, in the place of A (in LAPACK's layout; its lower half is read), and whether there is none."""
     tick()
     if len(A) <= WHOLE:
         L, failed = dpotrf(A, lower=1, clean=1, overwrite_a=1)

@@ -162,9 +162,7 @@ class NativeEngine(Engine):
             store.filled = store.filled or (first == 0 and len(store.offsets) > 1)
         return out
 
-    def _accumulate(
-        self, V: np.ndarray, dtype: np.dtype, store: Store, features: int, from_block: int, tick: Tick
-    ) -> np.ndarray:
+    def _accumulate(self, V: np.ndarray, dtype: np.dtype, store: Store, features: int, from_block: int, tick: Tick) -> np.ndarray:
         call, panels = _function("symmetric", dtype), V.shape[0] // PANEL
         sums = np.zeros((min(self._threads(), panels), *V.shape))  # one sum per thread, added in their order
         step = _panels_per_call(V.shape[0] // 2, 2 * V.shape[1], features)
@@ -188,7 +186,7 @@ def _function(name: str, dtype: np.dtype) -> Callable[..., None]:
 
 def _panels_per_call(columns_of_K: int, columns: int, features: int) -> int:
     """So many that a tick comes in time, however many features there are; how panels are dealt out decides no bit."""
-    return max(2, int(WORK_PER_CALL / (PANEL * max(1, columns_of_K) * (1.0 + columns / 16.0 + features / 64.0))))
+    return max(2, int(WORK_PER_CALL / (PANEL * max(1, columns_of_K) * (1.0 + columns / 16.0 + features / 8.0))))
 
 
 def _kernel(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> object:

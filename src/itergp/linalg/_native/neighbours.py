@@ -24,7 +24,7 @@ def nearest(F0: np.ndarray, F1: np.ndarray, count: int, among: str, places: np.n
     centre = F1.mean(axis=0)
     left, right = (_blocks(F - centre, np.dtype("float32")) for F in (F0, F1))
     places = np.ascontiguousarray(places, dtype=np.int32)
-    panels, work = -(-len(F0) // ROWS), ROWS * right.shape[0] * BLOCK * (1.0 + F1.shape[1] / 64.0)
+    panels, work = -(-len(F0) // ROWS), ROWS * right.shape[0] * BLOCK * (1.0 + F1.shape[1] / 8.0)
     step = max(threads, int(WORK_PER_CALL / work))
     for first in range(0, panels, step):
         tick()

@@ -1,0 +1,260 @@
+"""Wide tables: one lengthscale that all features share, and further ones for the few features that matter most.
+
+One lengthscale for each of a thousand features cannot be learned from a thousand rows: the likelihood rises, predictions get
+worse. So the kernel is learned as k(s) with
+
+    s = |f - f'|^2 / L^2 + sum_c (f_c - f'_c)^2 / M_c^2,    f = x / the lengthscales given,
+
+where the sum has the chosen features only. The first distance never changes: it is computed once, by direct differences, and
+then an evaluation costs no more for many features than for one. Both parts only ever add, so nothing cancels.
+
+A feature is a candidate where the likelihood would rise most if the kernel were multiplied by 1 + e h(x_c) h(x'_c), for h the
+feature or its square, standardised. It is kept where the likelihood pays log d + log(n) / 2 nats for it: the price of choosing
+one of d (the extended BIC), so that pure chance does not choose.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.linalg.blas import dsymm
+from scipy.spatial.distance import cdist
+
+from itergp.endings import Ending
+from itergp.learning.exact import value_and_weights
+from itergp.learning.parameters import LENGTH_RANGE, Evaluation, Objective, Space
+from itergp.learning.rows import Rows, sound
+from itergp.linalg.cholesky import with_jitter
+from itergp.linalg.compute import require_bytes
+from itergp.linalg.engines import Tick, no_tick
+from itergp.prior.kernels import Kernel, Scaled, Stationary, parameters, with_parameters
+
+if TYPE_CHECKING:
+    from itergp.learning.training import Run, Stage
+
+WIDE = 64  # features up to which each has a lengthscale of its own from the start
+ROWS_PER_FEATURE = 20  # from so many on, each feature has one all the same: there are rows enough
+FEW_ROWS, SOME_ROWS, MOST_ROWS = 250, 1000, 2000  # on which they are learned, one after the other
+ROWS_PER_CHOSEN, MOST_CHOSEN = 10, 64
+FIRST = 2  # candidates at once; twice as many after each success
+STRIP = 128  # rows of K at once, which stay in the cache
+FEATURES = 512  # that are scored between two ticks
+STEP = 3e-6  # in log s: its central differences err by about 1e-11 of k
+
+
+def is_wide(kernel: Kernel, rows: Rows) -> bool:
+    d = rows.X.shape[1]
+    return d > WIDE and rows.n < ROWS_PER_FEATURE * d and _leaf(kernel) is not None
+
+
+def _leaf(kernel: Kernel, path: str = "") -> tuple[str, Any] | None:
+    """The stationary kernel below the scales, and its path; None where the kernel is another one."""
+    if type(kernel) is Scaled:
+        return _leaf(kernel.kernel, f"{path}kernel.")
+    formulas = type(kernel).__call__, getattr(type(kernel), "features", None)
+    if formulas != (Stationary.__call__, Stationary.features):
+        return None
+    return (path, kernel) if all(np.ndim(v) == 0 for name, v in parameters(kernel).items() if name != "lengthscale") else None
+
+
+def leaf_of(kernel: Kernel) -> tuple[str, Any]:
+    found = _leaf(kernel)
+    assert found  # `is_wide` was asked
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """Between a kernel and its reduced form, whose lengthscales are L and one M for each chosen feature."""
+
+    given: Kernel
+    features: int
+    chosen: tuple[int, ...] = ()
+
+    @property
+    def path(self) -> str:
+        return f"{leaf_of(self.given)[0]}lengthscale"
+
+    @property
+    def unit(self) -> np.ndarray:
+        return np.broadcast_to(np.asarray(parameters(self.given)[self.path], dtype=np.float64), self.features)
+
+    @property
+    def chooses(self) -> bool:
+        """Not where one lengthscale for all was asked for."""
+        return np.ndim(parameters(self.given)[self.path]) > 0
+
+    def reduced(self, kernel: Kernel, lengthscales: Any) -> Kernel:
+        return with_parameters(kernel, {self.path: np.atleast_1d(lengthscales)})
+
+    def expanded(self, reduced: Kernel) -> Kernel:
+        L, *M = parameters(reduced)[self.path]
+        if not self.chooses:
+            return with_parameters(reduced, {self.path: float(L * self.unit[0])})
+        weights = np.full(self.features, L**-2.0)
+        weights[list(self.chosen)] += np.array(M) ** -2.0
+        return with_parameters(reduced, {self.path: self.unit / np.sqrt(weights)})
+
+    def also(self, kernel: Kernel, candidates: np.ndarray, spread: np.ndarray) -> tuple["Shared", Kernel]:
+        """With more features chosen, and the reduced kernel to begin with: they matter at a few times their spread."""
+        begin = 3.0 * (spread / self.unit)[candidates]
+        lengthscales = np.concatenate([parameters(kernel)[self.path], begin])
+        return replace(self, chosen=(*self.chosen, *map(int, candidates))), self.reduced(kernel, lengthscales)
+
+    def space(self, kernel: Kernel, noise: Any, rows: Rows, learn_noise: bool) -> Space:
+        relative = rows.spread / self.unit
+        units = np.concatenate([[np.sqrt(self.features) * np.median(relative)], relative[list(self.chosen)]])
+        return Space.of(kernel, noise, rows, learn_noise, {self.path: (units, LENGTH_RANGE, 1.0)})
+
+    def name(self, of_reduced: str) -> str:
+        """A parameter of the reduced kernel as one of the kernel."""
+        path, _, index = of_reduced.rstrip("]").partition("[")
+        return f"{path}[{self.chosen[int(index) - 1]}]" if path == self.path and index and int(index) else path
+
+
+@dataclass(frozen=True, eq=False)
+class SharedLikelihood:
+    """The exact likelihood, as a function of the reduced kernel and the noise. The lower half of S is |f_i - f_j|^2."""
+
+    shared: Shared
+    rows: Rows
+    S: np.ndarray
+    tick: Tick = no_tick
+
+    @staticmethod
+    def of(shared: Shared, rows: Rows, tick: Tick = no_tick) -> "SharedLikelihood":
+        require_bytes(4 * 8.0 * rows.n**2, f"The exact likelihood of {rows.n} rows", "Learn by another method.")
+        F, S = (rows.X - rows.X[:32].mean(axis=0)) / shared.unit, np.empty((rows.n, rows.n))
+        for i in range(0, rows.n, STRIP):
+            tick()
+            S[i : i + STRIP, : i + STRIP] = cdist(F[i : i + STRIP], F[: i + STRIP], "sqeuclidean")
+        return SharedLikelihood(shared, rows, S, tick)
+
+    def __call__(self, kernel: Kernel, noise: float) -> Evaluation:
+        return sound(kernel, lambda: self._evaluate(kernel, noise))
+
+    def _strips(self, kernel: Kernel) -> Iterator[tuple[slice, slice, np.ndarray, list[np.ndarray]]]:
+        """Rows, columns, s and what each chosen feature has in it, of the lower half."""
+        L, *M = parameters(kernel)[self.shared.path]
+        F = (self.rows.X / self.shared.unit)[:, list(self.shared.chosen)] / M
+        for i in range(0, self.rows.n, STRIP):
+            self.tick()
+            here, before = slice(i, i + STRIP), slice(0, min(i + STRIP, self.rows.n))
+            parts = [(f[here, None] - f[None, before]) ** 2 for f in F.T]
+            yield here, before, sum(parts, self.S[here, before] / L**2), parts
+
+    def _weighted(self, kernel: Kernel, noise: float) -> tuple[float, np.ndarray]:
+        """The likelihood, and its gradient W in the covariances: its lower half."""
+        (_, leaf), weight = leaf_of(kernel), _scale(kernel)
+
+        def matrix() -> np.ndarray:
+            K = np.zeros((self.rows.n, self.rows.n), order="F")
+            for here, before, s, _ in self._strips(kernel):
+                K[here, before] = weight * leaf.profile(s)
+            return K
+
+        L, _ = with_jitter(matrix, self.rows.N(noise), weight, self.tick)
+        return value_and_weights(self.rows, L, self.tick)
+
+    def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
+        value, W = self._weighted(kernel, noise)
+        (path, leaf), weight, lengthscales = leaf_of(kernel), _scale(kernel), parameters(kernel)[self.shared.path]
+        others = [name for name in parameters(leaf) if name != "lengthscale"]
+        total, in_distance, in_chosen, in_others = 0.0, 0.0, np.zeros(lengthscales.size - 1), np.zeros(len(others))
+        for here, before, s, parts in self._strips(kernel):
+            w = weight * _both_halves(W[here, before], here.start)
+            up, down = leaf.profile(np.exp(STEP) * s), leaf.profile(np.exp(-STEP) * s)
+            slope = w * (up - down) / (2.0 * STEP)  # w s k'(s)
+            total += 0.5 * float((w * (up + down)).sum())
+            in_distance += float(slope.sum())
+            slope /= np.maximum(s, 1e-300)
+            in_chosen += [float((slope * part).sum()) for part in parts]
+            in_others += [float((w * _differences(leaf, name, s)).sum()) for name in others]
+        slopes: dict[str, Any] = {f"{path}{name}": slope for name, slope in zip(others, in_others, strict=True)}
+        slopes |= {name: total / scale for name, scale in parameters(kernel).items() if not name.startswith(path)}
+        slopes[self.shared.path] = -2.0 * np.array([in_distance - in_chosen.sum(), *in_chosen]) / lengthscales
+        return self.rows.evaluation(noise, value, slopes, float((np.diag(W) / self.rows.counts).sum()))
+
+    def gains(self, kernel: Kernel, noise: float) -> np.ndarray:
+        """Of each feature, by how much the likelihood rises with e where k is multiplied by 1 + e h(x_c) h(x'_c)."""
+        _, W = self._weighted(kernel, noise)
+        _, leaf = leaf_of(kernel)
+        for here, before, s, _ in self._strips(kernel):
+            W[here, before] *= leaf.profile(s)
+        gains = []
+        for start in range(0, self.rows.X.shape[1], FEATURES):
+            self.tick()
+            h = _standardised(self.rows.X[:, start : start + FEATURES])
+            gains.append([-(H * dsymm(1.0, W, H, lower=1)).sum(axis=0) for H in (h, _standardised(h**2))])
+        return np.concatenate([np.max(some, axis=0) for some in gains])
+
+
+def _scale(kernel: Kernel) -> float:
+    return kernel.scale * _scale(kernel.kernel) if type(kernel) is Scaled else 1.0
+
+
+def _both_halves(W: np.ndarray, first: int) -> np.ndarray:
+    """Weights of a strip of the lower half that stand for the upper half too."""
+    w = 2.0 * np.tril(W, first)
+    w[np.arange(len(w)), first + np.arange(len(w))] *= 0.5
+    return w
+
+
+def _differences(leaf: Any, name: str, s: np.ndarray) -> np.ndarray:
+    """The profile's derivative in another of its parameters."""
+    value = float(getattr(leaf, name))
+    up, down = (replace(leaf, **{name: value * (1.0 + sign * STEP)}).profile(s) for sign in (1.0, -1.0))
+    return (up - down) / (2.0 * STEP * value)
+
+
+def _standardised(h: np.ndarray) -> np.ndarray:
+    h = h - h.mean(axis=0)
+    return h / np.maximum(h.std(axis=0), 1e-12)
+
+
+def stages(rows: Rows, run: "Run", seed: int, most: int) -> Iterator["Stage"]:
+    """What is learned of a wide table: on few rows, on more, at last on `most`; within a time limit on very few rows first."""
+    kernel, noise = run.space.values(run.theta)
+    shared = Shared(kernel, rows.X.shape[1])
+    run.reduce(shared, shared.reduced(kernel, 1.0), noise, rows)
+    limits = (SOME_ROWS, most) if run.seconds is None else (FEW_ROWS, SOME_ROWS, most)
+    for size in sorted({min(size, rows.n) for size in limits}):
+        some = rows.some(np.random.default_rng([seed, rows.n]).permutation(rows.n)[:size])
+        likelihood = SharedLikelihood.of(shared, some, run.tick)
+        yield f"{_named(run)}, {size} rows", _objective(likelihood, run), 15 if size > SOME_ROWS else 30
+        if shared.chooses and size >= min(SOME_ROWS, rows.n):
+            yield from _choosing(likelihood, run, rows)
+            if run.ended is Ending.LIMIT:
+                yield f"{_named(run)}, {size} rows", _objective(likelihood, run), 15
+
+
+def _named(run: "Run") -> str:
+    apart = len(run.shared.chosen) if run.shared else 0
+    return f"shared lengthscale, {apart} features apart" if apart else "shared lengthscale"
+
+
+def _objective(likelihood: SharedLikelihood, run: "Run") -> Objective:
+    """For the features that are chosen by now."""
+    shared = run.shared or likelihood.shared
+    return run.summed(likelihood.rows, lambda rows: replace(likelihood, shared=shared, rows=rows))
+
+
+def _choosing(likelihood: SharedLikelihood, run: "Run", rows: Rows) -> Iterator["Stage"]:
+    """More features for as long as they pay."""
+    n, d = likelihood.rows.n, rows.X.shape[1]
+    price, room = (np.log(d) + 0.5 * np.log(n)) / likelihood.rows.total, min(MOST_CHOSEN, n // ROWS_PER_CHOSEN)
+    batch, gains, spread = FIRST, None, rows.spread
+    while batch and run.shared and len(run.shared.chosen) + batch <= room:
+        kernel, noise = run.space.values(run.theta)
+        if gains is None:
+            gains = replace(likelihood, shared=run.shared).gains(kernel, float(np.mean(noise)))
+            gains[list(run.shared.chosen)] = -np.inf
+        candidates = np.argsort(-gains, kind="stable")[:batch]
+        shared, begin = run.shared.also(kernel, candidates, spread)
+        run.attempt(shared, begin, noise, rows, price * batch)
+        yield f"{_named(run)}, {n} rows", _objective(likelihood, run), 15
+        if run.settle():
+            batch, gains = 2 * batch, None
+        else:
+            batch //= 4
