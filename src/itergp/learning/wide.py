@@ -214,7 +214,8 @@ def _standardised(h: np.ndarray) -> np.ndarray:
 
 
 def stages(rows: Rows, run: "Run", seed: int, most: int) -> Iterator["Stage"]:
-    """What is learned of a wide table: on few rows, on more, at last on `most`; within a time limit on very few rows first."""
+    """What is learned of a wide table: on some rows, where features are chosen, then on `most`; within a time limit on a few
+    rows first."""
     kernel, noise = run.space.values(run.theta)
     shared = Shared(kernel, rows.X.shape[1])
     run.reduce(shared, shared.reduced(kernel, 1.0), noise, rows)
@@ -223,7 +224,7 @@ def stages(rows: Rows, run: "Run", seed: int, most: int) -> Iterator["Stage"]:
         some = rows.some(np.random.default_rng([seed, rows.n]).permutation(rows.n)[:size])
         likelihood = SharedLikelihood.of(shared, some, run.tick)
         yield f"{_named(run)}, {size} rows", _objective(likelihood, run), 15 if size > SOME_ROWS else 30
-        if shared.chooses and size >= min(SOME_ROWS, rows.n):
+        if shared.chooses and size == min(SOME_ROWS, rows.n):
             yield from _choosing(likelihood, run, rows)
             if run.ended is Ending.LIMIT:
                 yield f"{_named(run)}, {size} rows", _objective(likelihood, run), 15
