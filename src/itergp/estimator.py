@@ -17,7 +17,7 @@ from itergp.budgets import Budget
 from itergp.duplicates import Merged, merge_rows, unmerged
 from itergp.errors import InputError, InterruptedWarning
 from itergp.fitting import Clock, Hyperparameters, Plan, believed, hyperparameters, infer, reporter, solved, stopping, update
-from itergp.incoming import FirstRows, assign, check_flags, new_inputs, training_data, unchanged_on_error
+from itergp.incoming import FirstRows, assign, check_flags, new_inputs, telling, training_data, unchanged_on_error
 from itergp.linalg.compute import Compute, peak_bytes
 from itergp.persistence import about, constructor_parameters, fitted_attributes, note_learned, open_checkpoint, restoring
 from itergp.posterior.combined import Posterior
@@ -298,7 +298,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         plan = self._plan(scaling.inputs(X), scaling.targets(y), clock)
         residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), scaling.inputs(X), scaling.targets(y))
         first = FirstRows.of(X, y, residual, plan.learns)
-        plan = replace(plan, learnable=first is None or first.told)
+        plan = replace(plan, learnable=telling(residual, y) > 0)
         checkpoint, found = open_checkpoint(checkpoint, plan)
         clock.lap("prepare")
         with Watch(self, interrupts, self.verbose, clock.deadline, root, checkpoint) as watch:

@@ -92,12 +92,17 @@ class Plan:
     policy: Any  # "auto" where it is chosen after learning, by the time that is left
     compute: Compute
     seed: int
-    learnable: bool = True  # whether the data tell something: targets that differ
+    learnable: Any = True  # whether a target tells something: values that differ; one flag for each
 
     @property
     def learns(self) -> bool:
         """Whether anything is to be learned."""
         return self.method != "none" and not self.start.keeps_kernel()
+
+    @property
+    def told(self) -> np.ndarray:
+        """The targets that take part in learning. The others would only draw the kernel that all share towards nothing."""
+        return np.flatnonzero(np.broadcast_to(self.learnable, self.data.targets))
 
     @property
     def method(self) -> str:
@@ -132,24 +137,24 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
         return Hyperparameters(start.kernel, given)
     if start.keeps_kernel():
         raise InputError("kernel: its hyper-parameters are fixed, but the noise is not; give noise=<number> or learn=False.")
-    if not plan.learnable:
+    if not np.any(plan.learnable):
         return Hyperparameters(start.kernel, given, learning=Learning(Ending.NOTHING_TO_LEARN))
     from itergp.learning import learn
 
     interrupted = Hyperparameters(start.kernel, given, learning=Learning(Ending.INTERRUPTED))
     if watch.interrupts.asked:
         return interrupted
-    seconds = clock.left().seconds
+    seconds, told = clock.left().seconds, plan.told
     watch.begin("learning")
     try:
         with watch.interrupts.raised():
             learned = learn(
                 data.X,
-                b.reshape(data.y.shape),
+                b[:, told],
                 start.kernel,
-                given,
+                _one_or_each(given[told]) if np.ndim(given) else given,
                 counts=None if (data.counts == 1).all() else data.counts,
-                scatter=data.scatter,
+                scatter=_one_or_each(np.atleast_1d(data.scatter)[told]),
                 learn_noise=learn_noise,
                 method=method,
                 seconds=None if seconds is None else LEARNING_SHARE * seconds,
@@ -163,14 +168,24 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
         watch.end()
     if learned.learning.falls_short:
         warnings.warn(learned.learning.advice, LearningWarning, stacklevel=5)
-    return Hyperparameters(learned.kernel, learned.noise, learned, learned.learning)
+    noise = learned.noise
+    if np.ndim(given):
+        noise = np.array(given)  # that of a target which tells nothing stays as it began
+        noise[told] = learned.noise
+    return Hyperparameters(learned.kernel, noise, learned, learned.learning)
 
 
 def _start_noise(white: float | None, b: np.ndarray, plan: Plan) -> Any:
     """Where learning begins: a noise for each target; a number where there is one target."""
-    sizes = variances(b, plan.data.counts, plan.data.scatter) if plan.learnable else np.ones(b.shape[1])
-    noise = START_NOISE * sizes if white is None else np.full(b.shape[1], white)
-    return float(noise[0]) if noise.size == 1 else noise
+    sizes, told, data = np.ones(b.shape[1]), plan.told, plan.data
+    if told.size:
+        sizes[told] = variances(b[:, told], data.counts, np.atleast_1d(data.scatter)[told])
+    return _one_or_each(START_NOISE * sizes if white is None else np.full(b.shape[1], white))
+
+
+def _one_or_each(values: np.ndarray) -> Any:
+    """A number where there is one target."""
+    return float(values[0]) if values.size == 1 else values
 
 
 def _given_noise(noise: Any, white: float | None, targets: int) -> Any:

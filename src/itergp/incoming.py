@@ -116,8 +116,8 @@ class FirstRows:
     @staticmethod
     def of(X: Array, y: Array, residual: Array, learns: bool) -> "FirstRows | None":
         """None where the rows suffice: to learn, or for scaling alone. `residual` is what the prior mean leaves of y."""
-        told = telling(residual, y)
-        return None if told >= (ENOUGH if learns else 1) else FirstRows(X, y, telling(y, y), told > 0)
+        told = int(telling(residual, y).max())
+        return None if told >= (ENOUGH if learns else 1) else FirstRows(X, y, int(telling(y, y).max()), told > 0)
 
     def joined(self, X: Array, y: Array) -> "FirstRows":
         return replace(self, X=np.concatenate([self.X, X]), y=np.concatenate([self.y, y]))
@@ -125,15 +125,15 @@ class FirstRows:
     @property
     def due(self) -> bool:
         """Whether it is time to fit them anew: twice as many tell something as last time, or enough for good."""
-        now = telling(self.y, self.y)
+        now = int(telling(self.y, self.y).max())
         return now > 0 and (now >= 2 * self.fitted or now >= ENOUGH > self.fitted)
 
 
-def telling(b: Array, y: Array) -> int:
-    """How many rows of b differ from their median by more than the rounding of y: of n different numbers all, or all but one."""
+def telling(b: Array, y: Array) -> Array:
+    """How many values in each column of b differ from its median by more than the rounding of y: of n different numbers all,
+    or all but one."""
     b = b.reshape(len(b), -1)
-    far = np.abs(b - np.median(b, axis=0)) > CONSTANT * np.abs(y).max(axis=0)
-    return int(far.any(axis=1).sum())
+    return (np.abs(b - np.median(b, axis=0)) > CONSTANT * np.abs(y).max(axis=0)).sum(axis=0)
 
 
 # Options, and errors that change nothing.
