@@ -1,0 +1,25 @@
+"""Predictions stay what they were: to the bit on the machine that recorded them, to rounding on others (tests/golden.py)."""
+
+import json
+
+import numpy as np
+import pytest
+
+import golden
+
+RECORDED = json.loads(golden.FILE.read_text())
+CLOSE = 1e-7  # of the largest value, on other machines: learning ends a little elsewhere
+
+
+def test_every_golden_run_is_recorded():
+    assert list(RECORDED["runs"]) == list(golden.RUNS)
+
+
+@pytest.mark.parametrize("name", golden.RUNS)
+def test_predictions_stay_what_they_were(name):
+    then, now = RECORDED["runs"][name], golden.run(name)
+    if RECORDED["machine"] == golden.machine():
+        assert now == then
+    for old, new in zip(then, now, strict=True):
+        old, new = (np.array([float.fromhex(value) for value in part]) for part in (old, new))
+        np.testing.assert_allclose(new, old, rtol=0, atol=CLOSE * np.abs(old).max())
