@@ -104,6 +104,7 @@ class Run:
     per_evaluation: float = 0.0  # seconds, of the last stage
     per_pair: float = 0.0  # seconds, of the last search for neighbours
     batch: int = 1  # rows of the last stage with neighbours
+    tolerance: float = 1e7 * float(np.finfo(np.float64).eps)  # at which an optimiser has converged: SciPy's own
     shared: Shared | None = None  # where the space is that of a reduced kernel
     before: "Before | None" = None  # an attempt
 
@@ -179,7 +180,7 @@ class Run:
                 raise Enough
 
         try:
-            options = {"maxiter": iterations, "maxcor": 20}
+            options = {"maxiter": iterations, "maxcor": 20, "ftol": self.tolerance}
             found = minimize(total, best, jac=True, method="L-BFGS-B", bounds=self.space.bounds, callback=after, options=options)
             self.ended = Ending.LIMIT if found.nit >= iterations else Ending.CONVERGED
         finally:

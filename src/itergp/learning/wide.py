@@ -40,6 +40,7 @@ ROWS_PER_CHOSEN, MOST_CHOSEN = 10, 64
 FIRST = 2  # candidates at once; twice as many after each success
 STRIP = 128  # rows of K at once, which stay in the cache
 FEATURES = 512  # that are scored between two ticks
+TOLERANCE = 1e-5  # nats per observation: a thousandth of what a feature must bring
 STEP = 3e-6  # in log s: its central differences err by about 1e-11 of k
 
 
@@ -219,6 +220,7 @@ def stages(rows: Rows, run: "Run", seed: int, most: int) -> Iterator["Stage"]:
     kernel, noise = run.space.values(run.theta)
     shared = Shared(kernel, rows.X.shape[1])
     run.reduce(shared, shared.reduced(kernel, 1.0), noise, rows)
+    run.tolerance = TOLERANCE
     limits = (SOME_ROWS, most) if run.seconds is None else (FEW_ROWS, SOME_ROWS, most)
     for size in sorted({min(size, rows.n) for size in limits}):
         some = rows.some(np.random.default_rng([seed, rows.n]).permutation(rows.n)[:size])

@@ -14,7 +14,7 @@ from itergp.linalg.gram import Gram
 
 JITTERS = (0.0, 1e-13, 1e-11, 1e-9)  # of the largest k(x, x), tried in turn where K + N is singular to rounding
 WHOLE, BLOCK = 2048, 512  # rows of one call of LAPACK, and of a block
-ENTRIES = 3e9  # features of pairs that are evaluated between two ticks: about a second
+ENTRIES, OTHER = 5e8, 250.0  # features of pairs between two ticks, a fraction of a second; in them, what an entry costs beside
 
 
 def cholesky(gram: Gram, N: np.ndarray, tick: Tick = no_tick) -> tuple[np.ndarray, float]:
@@ -36,7 +36,7 @@ def with_jitter(matrix: Callable[[], np.ndarray], N: np.ndarray, largest: float,
 def _matrix(gram: Gram, tick: Tick) -> np.ndarray:
     """K in LAPACK's layout."""
     tick()
-    n, step = gram.n, max(1, int(ENTRIES / (gram.n * (gram.X.shape[1] + 16.0))))
+    n, step = gram.n, max(1, int(ENTRIES / (gram.n * (gram.X.shape[1] + OTHER))))
     if step >= n:
         return gram.columns(np.arange(n)).T  # symmetric anyway
     K = np.empty((n, n), order="F")
