@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import itergp.linalg.basis
 from itergp import InputError
 from itergp.linalg.basis import Basis, Columns, Factor, cholesky_keeping
 from itergp.linalg.low_rank import DiagonalPlusLowRank
@@ -54,6 +57,62 @@ def test_branches_of_columns_and_factors_do_not_see_each_other():
     np.testing.assert_array_equal(start.L(), L[:4, :4])
 
 
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_history_of_rows_columns_and_branches_is_a_matrix_of_its_own(data):
+    """Each version, and each that goes on from an earlier one, stays what was put into it; told by plain copies."""
+    own = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    versions = [(Columns(3), np.zeros((3, 0)))]
+    for _ in range(data.draw(st.integers(1, 25))):
+        columns, A = versions[data.draw(st.integers(max(0, len(versions) - 4), len(versions) - 1))]
+        size = data.draw(st.sampled_from([1, 1, 2, 3, 40, 70]))
+        if data.draw(st.booleans()):
+            block = own.standard_normal((len(A), size))
+            versions.append((columns.append(block), np.concatenate([A, block], axis=1)))
+        else:
+            more = own.standard_normal((size, A.shape[1]))
+            versions.append((columns.with_rows(more), np.concatenate([A, more])))
+    for columns, A in versions:
+        np.testing.assert_array_equal(columns.between(0, A.shape[1]), A)
+        V, C = own.standard_normal((len(A), 2)), own.standard_normal((A.shape[1], 2))
+        np.testing.assert_allclose(columns.inner(V), A.T @ V, atol=1e-12)
+        np.testing.assert_allclose(columns.combine(C), A @ C, atol=1e-12)
+        np.testing.assert_allclose(columns.squared_rows(), (A**2).sum(axis=1))
+        np.testing.assert_array_equal(columns.rows(np.array([2, 0])), A[[2, 0]])
+
+
+@pytest.fixture
+def allocated(monkeypatch):
+    """The numbers in each allocation of columns."""
+    sizes, chunk = [], itergp.linalg.basis._Chunk
+
+    class Counted(chunk):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            sizes.append(self.array.size)
+
+    monkeypatch.setattr(itergp.linalg.basis, "_Chunk", Counted)
+    return sizes
+
+
+def test_a_stream_of_rows_and_columns_copies_each_number_a_few_times(allocated):
+    """A thousand rows, and a column with each: not a thousand matrices, but a few; and room for a quarter more at most."""
+    columns = Columns(500).append(np.zeros((500, 500)))
+    once = sum(allocated)
+    for n in range(500, 1500):
+        columns = columns.with_rows(np.full((1, n), n)).append(np.full((n + 1, 1), -n))
+    matrix = 1500 * 1500
+    assert sum(allocated) < 4 * matrix
+    held = sum(chunk.array.size for chunk, _ in columns.chunks)
+    assert matrix <= held < 1.4 * matrix
+    assert once == 500 * 500
+
+
+def test_columns_alone_take_no_room_for_rows(allocated):
+    Columns(1000).append(np.zeros((1000, 64))).append(np.zeros((1000, 100)))
+    assert sum(allocated) == 1000 * 164
+
+
 def test_a_basis_mixes_dense_and_sparse_blocks_in_their_order():
     dense, unit = rng.standard_normal((7, 3)), sp.csc_array(np.eye(7)[:, [2, 5]])
     Q = np.concatenate([unit.toarray(), dense, unit.toarray()], axis=1)
@@ -96,6 +155,19 @@ def test_a_factor_grows_and_solves():
     np.testing.assert_allclose(factor.L(), L, atol=1e-10)
     np.testing.assert_allclose(factor.solve(B), scipy.linalg.solve_triangular(L, B, lower=True), atol=1e-9)
     np.testing.assert_allclose(factor.solve_transposed(B[:40], 40), scipy.linalg.solve(L[:40, :40].T, B[:40]), atol=1e-9)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 50])
+def test_solves_with_large_factors_are_those_of_lapack(columns):
+    """Few right-hand sides go through slabs of rows. Errors as in LAPACK: relative to L x, row by row."""
+    r = 4 * itergp.linalg.basis.SLAB + 37
+    L = np.tril(rng.standard_normal((r, r))) / r**0.5 + 2 * np.eye(r)
+    factor, B = Factor.of(L[:-20, :-20]).append(L[-20:, :-20].T, L[-20:, -20:]), rng.standard_normal((r, columns))
+    for size in (r, r - 400, 1):
+        for solve, A in ((factor.solve, L[:size, :size]), (factor.solve_transposed, L[:size, :size].T)):
+            X = solve(B[:size], size)
+            assert (np.abs(A @ X - B[:size]) <= 1e-14 * (np.abs(A) @ np.abs(X))).all()
+    np.testing.assert_allclose(factor.solve(B), scipy.linalg.solve_triangular(L, B, lower=True), rtol=1e-9, atol=1e-12)
 
 
 def test_cholesky_drops_what_depends_on_earlier_columns_and_keeps_their_order():

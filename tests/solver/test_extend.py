@@ -1,7 +1,11 @@
 """More data: appending alone changes no bit of any prediction; actions on the new rows do the rest (Thm. S7)."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from helpers import KERNELS, POLICIES, exact, make_data, row_noise
 from itergp import (
@@ -185,3 +189,73 @@ def test_appending_alone_accepts_nothing_that_waits():
     X = rng.uniform(0, 1, (100, 2))
     cut = condition(PRIOR, X, X[:, 0], NOISE, PseudoInput(block_size=64), MaxActions(10))
     assert cut.extend(X + 2.0, X[:, 0], policy=False).rank == cut.rank
+
+
+# Rows one at a time.
+
+
+def streamed(posterior, first, last, step=1):
+    for i in range(first, last, step):
+        posterior = posterior.extend(*rows(i, min(i + step, last)))
+    return posterior
+
+
+@pytest.mark.parametrize("policy", [UnitVector(block_size=64), RandomAction(block_size=4)], ids=["unit", "dense"])
+def test_rows_in_place_give_the_bits_of_rows_that_are_copied(policy, monkeypatch):
+    begun = start(policy, 100, number=100 if isinstance(policy, UnitVector) else 8)
+    there = streamed(begun, 100, 300)
+    monkeypatch.setattr("itergp.linalg.basis.ROOM", 10**9)  # none: the whole matrix moves with each row
+    again = streamed(begun, 100, 300)
+    assert there.rank == again.rank == begun.rank + 200
+    assert_same_bits(there, again)
+    for name in ("residual", "training_variance", "representer_weights", "z", "L"):
+        assert np.array_equal(getattr(there.state, name), getattr(again.state, name)), name
+
+
+def test_two_streams_from_one_posterior_disturb_neither_each_other_nor_any_earlier_one():
+    """They take turns, so that both want the same memory; every posterior on the way keeps its bits."""
+    parent = streamed(start(UnitVector(), 60, number=60), 60, 70)
+    left = right = parent
+    along = [(parent, parent.mean(AT), parent.var(AT))]
+    for i in range(40):
+        left, right = left.extend(*rows(70 + i, 71 + i)), right.extend(*rows(200 + i, 201 + i))
+        along += [(posterior, posterior.mean(AT), posterior.var(AT)) for posterior in (left, right)]
+    for posterior, mean, var in along:
+        assert np.array_equal(posterior.mean(AT), mean)
+        assert np.array_equal(posterior.var(AT), var)
+    for posterior, used in ((left, np.r_[0:110]), (right, np.r_[0:70, 200:240])):
+        oracle = exact(PRIOR, DATA.X[used], DATA.y[used], NOISE, AT)
+        np.testing.assert_allclose(posterior.mean(AT), oracle.mean, atol=1e-9)
+        np.testing.assert_allclose(posterior.var(AT), oracle.var, atol=1e-9)
+
+
+def test_a_row_costs_two_columns_of_the_kernel_and_no_matrix():
+    """Kernel entries: the new row against the actions, and its own column. Memory: vectors, and now and then a larger chunk."""
+    posterior, entries, peaks = start(UnitVector(block_size=512), 700, number=700), [], []
+    for i in range(700, 730):
+        before = posterior.problem.gram.entries
+        tracemalloc.start()
+        posterior = posterior.extend(*rows(i, i + 1))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        entries.append(posterior.problem.gram.entries - before - 2 * i)
+    assert set(entries) == {1}
+    assert np.median(peaks) < 0.25 * 8 * 700**2
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(1, 80), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_rows_in_any_batches_are_the_exact_gp(sizes, first, by_row):
+    data = make_data(first + sum(sizes))
+    N = row_noise(len(data.X)) if by_row else NOISE
+    of = lambda a, b: N[a:b] if by_row else N  # noqa: E731
+    posterior, end = condition(PRIOR, data.X[:first], data.y[:first], of(0, first)), first
+    for size in sizes:
+        posterior = posterior.extend(data.X[end : end + size], data.y[end : end + size], of(end, end + size))
+        end += size
+    oracle = exact(PRIOR, data.X, data.y, N, AT)
+    np.testing.assert_allclose(posterior.mean(AT), oracle.mean, atol=1e-9)
+    np.testing.assert_allclose(posterior.var(AT), oracle.var, atol=1e-9)
+    assert (posterior.rank, posterior.problem.gram.passes) == (end, 0)
+    true = oracle.b - oracle.K_hat @ posterior.state.representer_weights[:, 0]
+    np.testing.assert_allclose(posterior.state.residual[:, 0], true, atol=1e-9)

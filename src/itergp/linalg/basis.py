@@ -1,7 +1,7 @@
 """Where n x r numbers live: the actions Q, the products K Q, and the Cholesky factor of their Gram matrix.
 
-All are append-only, and what was appended never changes. So a state keeps its view of the first columns while a later
-one goes on in the same memory; two that go on from the same state do not see each other (the second one copies).
+All are append-only, and what was appended never changes. So a state keeps its view of the first rows and columns while a
+later one goes on in the same memory; two that go on from the same state do not see each other (the second one copies).
 """
 
 from dataclasses import dataclass
@@ -10,20 +10,33 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from itergp.linalg.blas import NARROW
+
 CHUNK = 64  # columns per allocation
+ROOM = 4  # where rows are appended, there is room for a quarter more: each number is copied about four times in a long stream
+SLAB = 256  # rows of L at once, where there are many of them and few right-hand sides
 
 
 class _Chunk:
-    """Columns in one allocation; `filled` of them are taken, by whoever came first."""
+    """Columns in one allocation; the first `rows` of `filled` of them are taken, by whoever came first.
 
-    def __init__(self, n: int, capacity: int) -> None:
-        self.array = np.empty((n, capacity), order="F")
-        self.filled = 0
+    One writes only outside of that rectangle: in columns that nobody has, or in rows that nobody has.
+    """
+
+    def __init__(self, rows: int, columns: int, room: int = 0) -> None:
+        self.array = np.empty((rows + room, columns), order="F")
+        self.rows, self.filled = rows, 0
+
+    def copy(self, rows: int, filled: int, room: int = 0) -> "_Chunk":
+        """The first rows and columns in memory of their own, with room for more rows."""
+        new = _Chunk(rows, self.array.shape[1], room)
+        new.array[:rows, :filled], new.filled = self.array[:rows, :filled], filled
+        return new
 
 
 @dataclass(frozen=True)
 class Columns:
-    """A dense n x r matrix that grows by columns."""
+    """A dense n x r matrix that grows by columns, and by rows."""
 
     n: int
     chunks: tuple[tuple[_Chunk, int], ...] = ()  # (memory, how many of its columns are ours)
@@ -32,6 +45,11 @@ class Columns:
     def size(self) -> int:
         return sum(used for _, used in self.chunks)
 
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """Our part of each chunk."""
+        return [chunk.array[: self.n, :used] for chunk, used in self.chunks]
+
     def append(self, block: np.ndarray) -> "Columns":
         chunks, block = list(self.chunks), np.asarray(block)
         while block.shape[1]:
@@ -39,11 +57,9 @@ class Columns:
                 chunks.append((_Chunk(self.n, max(CHUNK, block.shape[1])), 0))
             chunk, used = chunks[-1]
             if chunk.filled != used:  # somebody else went on from here
-                copy = _Chunk(self.n, chunk.array.shape[1])
-                copy.array[:, :used] = chunk.array[:, :used]
-                chunk = copy
+                chunk = chunk.copy(self.n, used)
             width = min(block.shape[1], chunk.array.shape[1] - used)
-            chunk.array[:, used : used + width] = block[:, :width]
+            chunk.array[: self.n, used : used + width] = block[:, :width]
             chunk.filled = used + width
             chunks[-1] = (chunk, used + width)
             block = block[:, width:]
@@ -51,51 +67,49 @@ class Columns:
 
     def inner(self, V: np.ndarray) -> np.ndarray:
         """self^T V"""
-        parts = [chunk.array[:, :used].T @ V for chunk, used in self.chunks]
+        parts = [array.T @ V for array in self.arrays]
         return np.concatenate(parts) if parts else np.zeros((0, V.shape[1]))
 
     def combine(self, C: np.ndarray) -> np.ndarray:
         """self[:, :len(C)] @ C"""
         out, start = np.zeros((self.n, C.shape[1])), 0
-        for chunk, used in self.chunks:
-            stop = min(start + used, C.shape[0])
+        for array in self.arrays:
+            stop = min(start + array.shape[1], C.shape[0])
             if stop > start:
-                out += chunk.array[:, : stop - start] @ C[start:stop]
-            start += used
+                out += array[:, : stop - start] @ C[start:stop]
+            start += array.shape[1]
         return out
 
     def between(self, start: int, stop: int) -> np.ndarray:
         """Columns start to stop, as an array."""
         out, first = [], 0
-        for chunk, used in self.chunks:
-            a, b = max(start - first, 0), min(stop - first, used)
+        for array in self.arrays:
+            a, b = max(start - first, 0), min(stop - first, array.shape[1])
             if b > a:
-                out.append(chunk.array[:, a:b])
-            first += used
+                out.append(array[:, a:b])
+            first += array.shape[1]
         if len(out) == 1:
             return out[0]
         return np.concatenate(out, axis=1) if out else np.zeros((self.n, 0))
 
     def squared_rows(self) -> np.ndarray:
         """The squared length of each row."""
-        return sum((np.einsum("nr,nr->n", C.array[:, :used], C.array[:, :used]) for C, used in self.chunks), np.zeros(self.n))
+        return sum((np.einsum("nr,nr->n", array, array) for array in self.arrays), np.zeros(self.n))
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
-        return np.concatenate(
-            [chunk.array[indices, :used] for chunk, used in self.chunks] or [np.zeros((len(indices), 0))], axis=1
-        )
+        return np.concatenate([array[indices] for array in self.arrays] or [np.zeros((len(indices), 0))], axis=1)
 
     def with_rows(self, new: np.ndarray) -> "Columns":
-        """More rows below, in new memory of the same layout."""
-        chunks, start = [], 0
+        """More rows below, in the same memory while there is room."""
+        n, chunks, start = self.n + new.shape[0], [], 0
         for chunk, used in self.chunks:
-            grown = _Chunk(self.n + new.shape[0], chunk.array.shape[1])
-            grown.array[: self.n, :used] = chunk.array[:, :used]
-            grown.array[self.n :, :used] = new[:, start : start + used]
-            grown.filled = used
-            chunks.append((grown, used))
+            if chunk.rows != self.n or chunk.array.shape[0] < n:  # somebody else went on from here, or there is no room
+                chunk = chunk.copy(self.n, used, n - self.n + n // ROOM)
+            chunk.array[self.n : n, :used] = new[:, start : start + used]
+            chunk.rows = n
+            chunks.append((chunk, used))
             start += used
-        return Columns(self.n + new.shape[0], tuple(chunks))
+        return Columns(n, tuple(chunks))
 
 
 @dataclass(frozen=True)
@@ -247,14 +261,34 @@ class Factor:
     def solve(self, B: np.ndarray, size: int | None = None) -> np.ndarray:
         """L^{-1} B"""
         L = self.L(size)
-        return scipy.linalg.solve_triangular(L, B, lower=True, check_finite=False) if L.size else np.zeros((0, B.shape[1]))
+        if len(L) <= 2 * SLAB or B.shape[1] > NARROW:
+            return _solve(L, B)
+        X = np.array(B)
+        for rows, before in _slabs(len(L)):
+            X[rows] = _solve(L[rows, rows], X[rows] - L[rows, before] @ X[before])
+        return X
 
     def solve_transposed(self, B: np.ndarray, size: int | None = None) -> np.ndarray:
         """L^{-T} B"""
         L = self.L(size)
-        return (
-            scipy.linalg.solve_triangular(L, B, lower=True, trans=1, check_finite=False) if L.size else np.zeros((0, B.shape[1]))
-        )
+        if len(L) <= 2 * SLAB or B.shape[1] > NARROW:
+            return _solve(L, B, transposed=True)
+        X = np.array(B)
+        for rows, before in reversed(_slabs(len(L))):
+            X[rows] = _solve(L[rows, rows], X[rows], transposed=True)
+            X[before] -= L[rows, before].T @ X[rows]
+        return X
+
+
+def _slabs(size: int) -> list[tuple[slice, slice]]:
+    """Rows of L, and those before them. LAPACK is given a copy of its matrix, which takes longer than a solve; BLAS is not."""
+    return [(slice(start, min(start + SLAB, size)), slice(0, start)) for start in range(0, size, SLAB)]
+
+
+def _solve(L: np.ndarray, B: np.ndarray, transposed: bool = False) -> np.ndarray:
+    if not L.size:
+        return np.zeros((0, B.shape[1]))
+    return scipy.linalg.solve_triangular(L, B, lower=True, trans=int(transposed), check_finite=False)
 
 
 def cholesky_keeping(S: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

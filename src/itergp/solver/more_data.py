@@ -10,13 +10,18 @@ from itergp.solver.problem import Problem
 from itergp.solver.reweight import factor_of_noise, noise_gram
 from itergp.solver.state import State
 
+ENTRIES = 2**24  # of K at once: 128 MB
+
 
 def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = None) -> State:
     """More data, same actions (Thm. S7): they are zero on the new rows, so no prediction changes."""
     old, problem = state.problem, state.problem.extended(X, y, noise)
     n, basis = old.n, state.basis
     KQ_new = _products_on_new_rows(basis, problem, n)
-    grown = replace(
+    F_new = state.factor.solve(KQ_new[:, : state.rank].T, state.rank)  # rows of K D
+    k0 = problem.gram.diagonal()[n:]
+    variance = np.subtract.reduce(np.concatenate([k0[None], F_new**2]))  # one action after the other, as in the loop
+    return replace(
         state,
         problem=problem,
         basis=basis.with_rows(KQ_new),
@@ -24,27 +29,25 @@ def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = N
         policy=None,  # what a policy prepared was for the old rows: it starts anew
         stage=None,
         representer_weights=np.concatenate([state.representer_weights, np.zeros((problem.n - n, problem.targets))]),
-        residual=np.concatenate([state.residual, problem.b[n:] - KQ_new[:, : state.rank] @ state.coefficients]),
+        residual=np.concatenate([state.residual, problem.b[n:] - F_new.T @ state.z[: state.rank]]),
+        training_variance=np.concatenate([state.training_variance, np.maximum(variance, problem.variance_floor(k0))]),
         status=None,
     )
-    F_new = state.factor.solve(KQ_new[:, : state.rank].T, state.rank)  # rows of K D
-    variance = problem.gram.diagonal()[n:]
-    for f in F_new:
-        variance -= f * f
-    variance = np.maximum(variance, problem.variance_floor(problem.gram.diagonal()[n:]))
-    return replace(grown, training_variance=np.concatenate([state.training_variance, variance]))
 
 
 def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
     """(K Q)[n:], no action's coarser than its products on the old rows: sparse ones from columns, in float64."""
-    out = np.zeros((problem.n - n, basis.size))
+    gram, out = problem.gram, np.zeros((problem.n - n, basis.size))
     sparse, Q = basis.sparse_actions()
     if sparse.any():
         support = np.unique(Q.indices)
-        out[:, sparse] = problem.gram.multiply_columns(support, Q[support].toarray(), first=n)
+        Q_T, step = Q[support].T.tocsr(), max(1, ENTRIES // support.size)
+        for start in range(n, problem.n, step):
+            rows = slice(start, min(start + step, problem.n))
+            out[start - n : rows.stop - n, sparse] = (Q_T @ gram.dense(gram.X[support], gram.X[rows])).T
     if not sparse.all():
         dense = basis.dense(0, basis.size)[:, ~sparse]
-        out[:, ~sparse] = problem.gram.multiply_rows(np.concatenate([dense, np.zeros((problem.n - n, dense.shape[1]))]), n)
+        out[:, ~sparse] = gram.multiply_rows(np.concatenate([dense, np.zeros((problem.n - n, dense.shape[1]))]), n)
     return out
 
 
