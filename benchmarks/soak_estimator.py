@@ -1,7 +1,8 @@
-"""Whole fits under fire: kill -9 and Ctrl-C at random moments of IterGPRegressor.fit, learning included.
+"""Whole fits under fire: kill -9 and Ctrl-C at random moments of IterGPRegressor.fit, learning included; and long streams.
 
     python benchmarks/soak_estimator.py kill --count 50       resumed from its checkpoint, to the same bits
     python benchmarks/soak_estimator.py interrupt --count 20  answered within two seconds, with a valid model
+    python benchmarks/soak_estimator.py stream --count 10000  rows one at a time: seconds, memory, and the exact GP's mean
 
 Each prints what it did and a line VIOLATION for whatever went wrong, and fails if there was any.
 """
@@ -20,13 +21,18 @@ from pathlib import Path
 import numpy as np
 
 from itergp import IterGPRegressor
+from itergp.baselines.exact import exact
 from itergp.datasets import synthetic
+from itergp.linalg.compute import peak_bytes
 from itergp.solver.state import Status
 from soak import Tally, run
 
 KILLED, INTERRUPTED = {"n": 3000, "d": 3, "budget": "400 actions"}, {"n": 20000, "d": 5, "budget": "4000 actions"}
 POLICIES = ("auto", "cg", "pseudo-input", "random", "block-krylov")
 SECONDS = 2.0  # in which Ctrl-C must be answered
+FIRST, FEATURES = (500, 0), 3  # rows of the fit before a stream begins
+PASSES = 10.0  # over an n x r matrix: what a row may cost, on top of what it cost when there were few
+CLOSE = 1e-8  # of the prior's standard deviation: how far means may be from those of the exact GP
 
 
 def data(n, d, budget):
@@ -126,7 +132,69 @@ def interrupted_fit(job):
     print(json.dumps({"returned": returned, "valid": valid, "actions": model.posterior_.rank - 20}), flush=True)
 
 
-COMMANDS = {"kill": (kill, 50), "interrupt": (interrupt, 20)}
+# Rows one at a time.
+
+
+def stream(count, seed=0, firsts=FIRST):
+    """`partial_fit` with one row at a time, after a fit and from nothing (which ends earlier: it is the same soon)."""
+    tally = Tally()
+    for first in firsts:
+        _stream(tally, first, count if first else min(count, 2000), seed)
+    return tally
+
+
+def _stream(tally, first, count, seed):
+    X, y = synthetic(first + count + 200, FEATURES, seed=seed)
+    X, y, X_new = X[: first + count], y[: first + count], X[first + count :]
+    model = IterGPRegressor().fit(X[:first], y[:first]) if first else IterGPRegressor()
+    started, least = time.perf_counter(), np.inf
+    for begin in range(first, first + count, 1000):
+        seconds = [
+            _processor_seconds(lambda i=i: model.partial_fit(X[i : i + 1], y[i : i + 1]))
+            for i in range(begin, min(begin + 1000, first + count))
+        ]
+        low, median, high = np.quantile(seconds, [0.1, 0.5, 0.9])
+        n, r = model.posterior_.problem.n, model.posterior_.rank
+        least, whole = min(least, median), _seconds_of_a_pass(n, r)
+        price = f"{1e3 * median:.1f} ms ({1e3 * low:.1f} to {1e3 * high:.1f}), a pass over n x r numbers {1e3 * whole:.1f} ms"
+        memory = f"{_resident() / 1e9:.2f} GB, {peak_bytes() / 1e9:.2f} GB at most"
+        print(f"  from {first}: {n:6d} rows, {r:6d} actions; a call takes {price}; {memory}", flush=True)
+        good = median < 3 * least + PASSES * whole
+        tally["a thousand rows in time" if good else f"VIOLATION at {n} rows: {median:.3f} s a row, {least:.3f} s at first"] += 1
+    minutes = (time.perf_counter() - started) / 60
+    far = _far_from_exact(model, X, y, X_new)
+    good = far < CLOSE and model.status_ is Status.EXACT
+    tally["the exact GP in the end" if good else f"VIOLATION from {first}: mean off by {far:.1e}, {model.status_}"] += 1
+    tally[f"(rows one at a time from {first}: {minutes:.1f} minutes, mean off by {far:.1e} of the prior's sd)"] = count
+
+
+def _processor_seconds(call):
+    """Of all threads: what else the machine does plays no part."""
+    begun = time.process_time()
+    call()
+    return time.process_time() - begun
+
+
+def _seconds_of_a_pass(n, r):
+    """What it takes to read n x r numbers once, in a product with a vector: the peer of a row's price."""
+    panel = np.ones((n, max(1, r // 4)), order="F")
+    return min(_processor_seconds(lambda: panel @ np.ones(panel.shape[1])) for _ in range(3)) * r / panel.shape[1]
+
+
+def _resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _far_from_exact(model, X, y, X_new):
+    """From the mean of a dense GP on all rows, with the same scaling and hyper-parameters, in its prior's deviations."""
+    scaling, prior = model.scaling_, model.posterior_.problem.prior
+    oracle = exact(prior, scaling.inputs(X), scaling.targets(y), model.noise_)
+    Z = scaling.inputs(X_new)
+    return float(np.max(np.abs(model.posterior_.mean(Z) - oracle.mean(Z)) / np.sqrt(prior.var(Z))))
+
+
+COMMANDS = {"kill": (kill, 50), "interrupt": (interrupt, 20), "stream": (stream, 10000)}
 
 
 def main():

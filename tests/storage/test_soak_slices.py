@@ -1,4 +1,4 @@
-"""A slice of `make soak`: killed fits, damaged files, full disks and read-only folders."""
+"""A slice of `make soak`: killed fits, damaged files, full disks, read-only folders, and streams."""
 
 import json
 import os
@@ -27,6 +27,12 @@ def test_a_killed_fit_of_the_estimator_resumes_to_the_same_bits():
     tally = soak_estimator.kill(2, job={"n": 400, "d": 2, "budget": "120 actions"})
     assert not tally.violations()
     assert tally["resumed to the same bits"] == 2
+
+
+def test_a_stream_of_single_rows_ends_at_the_exact_gp():
+    tally = soak_estimator.stream(150, firsts=(100, 0))
+    assert not tally.violations()
+    assert tally["the exact GP in the end"] == 2
 
 
 def test_damaged_models_and_checkpoints_are_refused_or_give_what_was_written(monkeypatch):
