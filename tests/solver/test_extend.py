@@ -73,14 +73,15 @@ def test_appending_in_pieces_is_appending_at_once(policy):
     np.testing.assert_allclose(pieces.state.training_variance, once.state.training_variance, atol=1e-12)
 
 
+@pytest.mark.parametrize("end", [33, 45], ids=["few rows", "more rows"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_residual_and_training_variance_of_the_new_rows_are_right(policy):
-    extended = start(POLICIES[policy](), 30, number=6).extend(*rows(30, 45), policy=False)
-    oracle = exact(PRIOR, *rows(0, 45), NOISE, AT)
+def test_residual_and_training_variance_of_the_new_rows_are_right(policy, end):
+    extended = start(POLICIES[policy](), 30, number=6).extend(*rows(30, end), policy=False)
+    oracle = exact(PRIOR, *rows(0, end), NOISE, AT)
     np.testing.assert_allclose(
         extended.state.residual[:, 0], oracle.b - oracle.K_hat @ extended.state.representer_weights[:, 0], atol=1e-9
     )
-    np.testing.assert_allclose(extended.state.training_variance, extended.var(DATA.X[:45]), atol=1e-9)
+    np.testing.assert_allclose(extended.state.training_variance, extended.var(DATA.X[:end]), atol=1e-9)
     assert np.isfinite(extended.state.elbo)
 
 

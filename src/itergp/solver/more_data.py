@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from itergp.linalg.basis import Basis, Factor
+from itergp.linalg.basis import Basis, Columns, Factor
+from itergp.linalg.blas import NARROW
 from itergp.solver.problem import Problem
 from itergp.solver.reweight import factor_of_noise, noise_gram
 from itergp.solver.state import State
@@ -45,7 +46,12 @@ def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
         for start in range(n, problem.n, step):
             rows = slice(start, min(start + step, problem.n))
             out[start - n : rows.stop - n, sparse] = (Q_T @ gram.dense(gram.X[support], gram.X[rows])).T
-    if not sparse.all():
+    if sparse.all():
+        return out
+    if problem.n - n <= NARROW:  # K's columns, and one look at Q: no copy of it, as a pass makes
+        K = gram.columns(np.arange(n, problem.n))[:n]
+        out[:, ~sparse] = np.concatenate([part.inner(K) for part in basis.parts if isinstance(part, Columns)]).T
+    else:
         dense = basis.dense(0, basis.size)[:, ~sparse]
         out[:, ~sparse] = gram.multiply_rows(np.concatenate([dense, np.zeros((problem.n - n, dense.shape[1]))]), n)
     return out
