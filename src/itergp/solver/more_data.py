@@ -22,6 +22,8 @@ def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = N
     F_new = state.factor.solve(KQ_new[:, : state.rank].T, state.rank)  # rows of K D
     k0 = problem.gram.diagonal()[n:]
     variance = np.subtract.reduce(np.concatenate([k0[None], F_new**2]))  # one action after the other, as in the loop
+    # K v at the new rows: K Q c, or K D z, which spares a few rows the solve for c
+    Kv_new = F_new.T @ state.z[: state.rank] if len(k0) <= NARROW else KQ_new[:, : state.rank] @ state.coefficients
     return replace(
         state,
         problem=problem,
@@ -30,7 +32,7 @@ def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = N
         policy=None,  # what a policy prepared was for the old rows: it starts anew
         stage=None,
         representer_weights=np.concatenate([state.representer_weights, np.zeros((problem.n - n, problem.targets))]),
-        residual=np.concatenate([state.residual, problem.b[n:] - F_new.T @ state.z[: state.rank]]),
+        residual=np.concatenate([state.residual, problem.b[n:] - Kv_new]),
         training_variance=np.concatenate([state.training_variance, np.maximum(variance, problem.variance_floor(k0))]),
         status=None,
     )
