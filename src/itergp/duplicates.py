@@ -44,6 +44,17 @@ class Merged:
         group = np.arange(len(self.X), len(counts))
         return Merged(np.concatenate([self.X, X]), np.concatenate([self.y, y]), counts, self.scatter, group)
 
+    def observations(self) -> tuple[Array, Array]:
+        """Rows whose merging gives these again, with the same scatter in all: two of each group off its mean, the rest on it."""
+        X, y = np.repeat(self.X, self.counts, axis=0), np.repeat(self.y, self.counts, axis=0)
+        several, extra = np.flatnonzero(self.counts > 1), self.counts.sum() - len(self.counts)
+        if several.size:
+            share = np.multiply.outer((self.counts[several] - 1) / extra, self.scatter)
+            last = np.cumsum(self.counts)[several] - 1
+            y[last] += np.sqrt(share / 2)
+            y[last - 1] -= np.sqrt(share / 2)
+        return X, y
+
 
 def merge_rows(X: Array, y: Array) -> Merged:
     """Rows of X that are identical, as one each; -0.0 is 0.0."""

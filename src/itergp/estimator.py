@@ -84,7 +84,8 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     learning_ : how learning ended, and after how many iterations; `learning_.advice` is a sentence.
     timings_ : seconds of each part, and in total; with those of `refine` and `partial_fit`.
     scaling_, row_counts_, scatter_ : how the data were scaled; how many rows each merged row stands for; their spread.
-    first_rows_ : the rows so far, as they came, while they are too few to learn from for good (`partial_fit`); else None.
+    first_rows_ : what `partial_fit` needs while the rows are too few to learn from for good, with up to 1,000 of them as they
+        came; else None.
     n_features_in_, feature_names_in_ : as in scikit-learn.
     """
 
@@ -139,9 +140,9 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     def partial_fit(self, X: Any, y: Any) -> "IterGPRegressor":
         """The first call is `fit`. Later ones keep scaling and hyper-parameters, append the rows and act on them.
 
-        While there are fewer than 100 rows with differing targets, these are provisional: each time that the rows have
-        doubled, all of them are fitted anew. A row with known inputs merges into the old one, where `merge_duplicates`. The
-        budget is that of each call.
+        While fewer than 100 values of some target differ from their median, these are provisional: each time that such rows
+        have doubled, all rows are fitted anew; and so they are when a feature that was constant begins to vary. A row with known
+        inputs merges into the old one, where `merge_duplicates`. The budget is that of each call.
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
@@ -152,17 +153,17 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
                 raise InputError(
                     f"y has shape {y.shape}; expected {len(y)} rows of {self.scaling_.y_mean.size} targets, as in fit."
                 )
-            first = None if self.first_rows_ is None else self.first_rows_.joined(X, y)
+            first = None if self.first_rows_ is None else self.first_rows_.joined(X, y, self._observations)
             if first is not None and first.due:
                 earlier = self.timings_
-                self._fit_rows(first.X, first.y, clock, interrupts)
+                self._fit_rows(first.X, first.y, clock, interrupts, before=first)
                 self.timings_ = clock.total(earlier)
                 return self._told_if_interrupted()
             X, y, old = self.scaling_.inputs(X), self.scaling_.targets(y), self._data()
             more = old.absorb(X, y) if self.merge_duplicates else old.append(X, y)
             with Watch(self, interrupts, self.verbose, clock.deadline) as watch:
                 posterior = update(self.posterior_, old, more, self.noise_, clock, reporter(watch), interrupts)
-            self.row_counts_, self.scatter_, self.first_rows_ = more.counts, more.scatter, first
+            self.row_counts_, self.scatter_, self.first_rows_ = more.counts, more.scatter, first and first.bounded()
             self._set_posterior(posterior, clock)
         return self._told_if_interrupted()
 
@@ -291,13 +292,13 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     # Inside.
 
     def _fit_rows(
-        self, X: Array, y: Array, clock: Clock, interrupts: Interrupts, checkpoint: Any = None, root: Any = None
+        self, X: Any, y: Any, clock: Clock, interrupts: Interrupts, checkpoint: Any = None, root: Any = None, before: Any = None
     ) -> None:
         """Scale, learn and act, whatever was there before."""
         scaling = Scaling.of(X, y) if self.normalize else Scaling.none(X, y)
         plan = self._plan(scaling.inputs(X), scaling.targets(y), clock)
         residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), scaling.inputs(X), scaling.targets(y))
-        first = FirstRows.of(X, y, residual, plan.learns)
+        first = FirstRows.of(X, y, residual, plan.learns, before)
         plan = replace(plan, learnable=telling(residual, y) > 0)
         checkpoint, found = open_checkpoint(checkpoint, plan)
         clock.lap("prepare")
@@ -357,6 +358,11 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     def _data(self) -> Merged:
         problem = self.posterior_.problem
         return Merged(problem.X, problem.y, self.row_counts_, self.scatter_, np.arange(problem.n))
+
+    def _observations(self) -> tuple[Array, Array]:
+        """The rows so far in their own units, as well as the model knows them."""
+        X, y = self._data().observations()
+        return self.scaling_.original(X), self.scaling_.mean(y)
 
     def _set_posterior(self, posterior: Posterior, clock: Clock) -> None:
         self.posterior_, self.status_ = believed(posterior, self.noise_, self.row_counts_), posterior.status

@@ -9,7 +9,7 @@ import numpy as np
 from itergp.endings import Ending, Learning
 from itergp.errors import InputError, StorageError
 from itergp.fitting import Hyperparameters, Plan
-from itergp.incoming import FirstRows
+from itergp.incoming import FirstRows, constant
 from itergp.posterior.combined import Posterior
 from itergp.posterior.targets import TargetPosterior
 from itergp.prior.kernels import parameters, with_parameters
@@ -20,7 +20,6 @@ from itergp.storage.checks import array_of, counted, number
 from itergp.storage.files import Malformed, Tensors, array_digest
 from itergp.storage.specs import decode, describe, encode, table
 
-FIRST_ROWS = ("X", "y", "fitted", "told")
 SCALING = ("x_mean", "x_scale", "y_mean", "y_scale")
 
 
@@ -33,7 +32,7 @@ def about(estimator: Any, refinable: bool = True) -> dict[str, Any]:
         "scaling": {name: getattr(estimator.scaling_, name).tolist() for name in SCALING},
         "row_counts": None if (estimator.row_counts_ == 1).all() else estimator.row_counts_.tolist(),
         "scatter": np.asarray(estimator.scatter_).tolist(),
-        "first_rows": None if first is None else {name: np.asarray(getattr(first, name)).tolist() for name in FIRST_ROWS},
+        "first_rows": None if first is None else _first_rows_value(first),
         "feature_names": None if names is None else [str(name) for name in names],
         "timings": estimator.timings_,
         "resumed_from": estimator.trace_.resumed_from,
@@ -107,12 +106,33 @@ def _scatter(value: Any, targets: tuple[int, ...]) -> Any:
     return np.full(targets, total / targets[0]) if targets else total
 
 
+def _first_rows_value(first: FirstRows) -> dict[str, Any]:
+    rows = {name: None if value is None else value.tolist() for name, value in (("X", first.X), ("y", first.y))}
+    flags = {name: np.flatnonzero(getattr(first, name)).tolist() for name in ("late", "told")}
+    return rows | flags | {"fitted": first.fitted.tolist()}
+
+
 def _first_rows(said: dict[str, Any] | None, d: int, targets: tuple[int, ...]) -> FirstRows | None:
     if said is None:
         return None
-    rows = len(said["X"])
-    X, y = array_of(said["X"], "first rows X", rows, d), array_of(said["y"], "first rows y", rows, *targets)
-    return FirstRows(X, y, counted(said["fitted"], "first rows fitted"), bool(said["told"]))
+    X, y, t = said["X"], said["y"], targets[0] if targets else 1
+    if X is not None:
+        X, y = array_of(X, "first rows X", len(X), d), array_of(y, "first rows y", len(X), *targets)
+    if "late" not in said:  # early files have all rows, and one count and one flag for all targets
+        fitted, told = counted(said["fitted"], "first rows fitted"), bool(said["told"])
+        return FirstRows(X, y, constant(X), np.array([*[fitted] * t, 0]), np.full(t, told)).bounded()
+    late, told = _flags(said["late"], "first rows late", d), _flags(said["told"], "first rows told", t)
+    return FirstRows(X, y, late, array_of(said["fitted"], "first rows fitted", t + 1, least=-1, whole=True), told)
+
+
+def _flags(places: Any, name: str, size: int) -> Any:
+    """True at these places."""
+    flags = np.zeros(size, dtype=bool)
+    for place in places:
+        if counted(place, name) >= size:
+            raise Malformed(f"{name} has the place {place}; expected less than {size}.")
+        flags[place] = True
+    return flags
 
 
 def _learning_value(learning: Learning) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def is_learned(model: Any) -> bool:
     """Whether the kernel was: by the records, which neither a file nor a checkpoint keeps; then by what was asked for."""
     if model.trace_.learning:
         return True
-    if model.first_rows_ is not None and not model.first_rows_.told:
+    if model.first_rows_ is not None and not model.first_rows_.told.any():
         return False
     return str(model.learn) not in ("none", "False") and not _given(model).keeps_kernel()
 
@@ -97,10 +97,12 @@ def hyperparameters(model: Any, b: np.ndarray, names: list[str], targets: list[s
             feature = names[i] if values.size == len(names) and values.size > 1 else None
             rows.append(_row(name, float(one), bounds, name in hit, _words(path, feature)))
         start += values.size
+    told = np.ones(data.t, dtype=bool) if model.first_rows_ is None else model.first_rows_.told
     for j, (name, value) in enumerate(zip(space.noise_names, np.atleast_1d(model.noise_), strict=True)):
-        noise = (low[start + j], high[start + j]) if learned_noise else None
+        sought = learned_noise and told[j]  # a target of equal values has told nothing about its noise
+        noise = (low[start + j], high[start + j]) if sought else None
         of = f" of {targets[j]}" if np.ndim(model.noise_) else ""
-        rows.append(_row(name, float(value), noise, name in hit, f"the variance of the noise{of}"))
+        rows.append(_row(name, float(value), noise, sought and name in hit, f"the variance of the noise{of}"))
     return rows
 
 
