@@ -78,6 +78,26 @@ def test_sparse_actions_that_are_not_finite_are_refused(tmp_path):
         load(forged(path, put("Q/0/data", NAN)))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put("Q/0/indptr", -1, -1), "does not say where columns of"),  # scipy would read the memory of others
+        (put("Q/0/indptr", 10**9, -1), "does not say where columns of"),
+        (put("Q/0/indptr", 10**9, 1), "does not say where columns of"),
+        (put("Q/0/indptr", 1, 0), "does not say where columns of"),
+        (put("Q/0/indices", -1), "has rows that are not among the 24"),
+        (put("Q/0/indices", 24), "has rows that are not among the 24"),
+        (lambda _, t: t.update({"Q/0/indices": t["Q/0/indices"][:-1]}), "does not say where columns of"),
+        (lambda _, t: t.update({"Q/0/indices": t["Q/0/data"]}), "not made of whole numbers"),
+        (lambda _, t: t.update({"Q/0/indptr": t["Q/0/indptr"][:0]}), "does not say where columns of"),
+    ],
+)
+def test_sparse_actions_that_reach_beyond_their_memory_are_refused(change, message, tmp_path):
+    path = model(tmp_path / "m", policy=SparseBlock(groups=6))
+    with pytest.raises(StorageError, match=message):
+        load(forged(path, change))
+
+
 def both_noises(_, tensors):
     tensors["N"][3] = tensors["noise"][3] = -1e-3
 

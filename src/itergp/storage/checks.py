@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from itergp.storage.files import Malformed, Tensors
 
@@ -45,6 +46,20 @@ def lower_factor(L: np.ndarray, name: str) -> np.ndarray:
         if np.triu(L[i : i + 256, i:], 1).any():
             raise Malformed(f"array {name} is no Cholesky factor: it has values above its diagonal.")
     return L
+
+
+def sparse_columns(tensors: Tensors, name: str, n: int) -> sp.csc_array:
+    """Sparse columns with n rows. scipy trusts where columns end: a wrong end reads memory of others."""
+    data, indices, ends = (tensors[f"{name}/{what}"] for what in ("data", "indices", "indptr"))
+    if data.dtype != np.float64 or data.ndim != 1:
+        raise Malformed(f"array {name}/data is {data.dtype} of shape {data.shape}; expected float64, one axis.")
+    if any(array.dtype.kind != "i" or array.ndim != 1 for array in (indices, ends)):
+        raise Malformed(f"array {name}/indices or {name}/indptr is not made of whole numbers.")
+    if ends.size < 2 or ends[0] != 0 or ends[-1] != data.size or (np.diff(ends) < 0).any() or indices.size != data.size:
+        raise Malformed(f"array {name}/indptr does not say where columns of {data.size} numbers end.")
+    if data.size and not 0 <= indices.min() <= indices.max() < n:
+        raise Malformed(f"array {name}/indices has rows that are not among the {n}.")
+    return sp.csc_array((numbers(data, f"array {name}/data"), indices, ends), shape=(n, ends.size - 1))
 
 
 def counted(value: Any, name: str, least: int = 0) -> int:

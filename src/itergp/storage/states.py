@@ -23,7 +23,7 @@ from itergp.prior.gp import Prior
 from itergp.solver.policies import Schedule
 from itergp.solver.problem import Problem
 from itergp.solver.state import Progress, Stage, State, Status, Step
-from itergp.storage.checks import counted, lower_factor, number, numbers, shaped
+from itergp.storage.checks import counted, lower_factor, number, numbers, shaped, sparse_columns
 from itergp.storage.files import Malformed, Tensors, array_digest
 from itergp.storage.specs import decode, encode, putting
 
@@ -312,11 +312,7 @@ def _restored_actions(tensors: Tensors, n: int) -> list[tuple[int, np.ndarray | 
         if f"Q/{first}" in tensors:
             Q: Any = shaped(tensors, f"Q/{first}", len(tensors[f"Q/{first}"]), n).T
         else:
-            data, indices, indptr = (tensors[f"Q/{first}/{what}"] for what in ("data", "indices", "indptr"))
-            if data.dtype != np.float64 or data.ndim != 1:
-                raise Malformed(f"array Q/{first}/data is {data.dtype} of shape {data.shape}; expected float64, one axis.")
-            Q = sp.csc_array((numbers(data, f"array Q/{first}/data"), indices, indptr), shape=(n, indptr.size - 1))
-            Q.check_format(full_check=True)
+            Q = sparse_columns(tensors, f"Q/{first}", n)
         parts.append((first, Q))
     return parts
 
