@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from itergp.linalg.blas import NARROW
 
 CHUNK = 64  # columns per allocation
-ROOM = 4  # where rows are appended, there is room for a quarter more: each number is copied about four times in a long stream
+ROOM = 4  # where rows are appended, there is room for a quarter more: a number is copied about four times in a long stream
 SLAB = 256  # rows of L at once, where there are many of them and few right-hand sides
 
 
