@@ -3,12 +3,14 @@
 python tests/golden.py    records them anew in tests/golden.json, where a change of bits is intended
 """
 
+import hashlib
 import json
 import platform
 import tempfile
 import warnings
 from pathlib import Path
 
+import jax
 import numpy as np
 from threadpoolctl import threadpool_info
 
@@ -111,7 +113,10 @@ RUNS = {
 def machine():
     """What bits depend on besides our code: processor and libraries."""
     libraries = sorted({f"{info['internal_api']} {info.get('architecture')} {info['version']}" for info in threadpool_info()})
-    return [platform.machine(), f"numpy {np.__version__}", *libraries]
+    described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    model = [line for line in described.splitlines() if line.startswith(("model", "stepping", "flags"))][:4]
+    processor = hashlib.sha256("".join(model).encode()).hexdigest()[:16]
+    return [platform.machine(), processor, f"numpy {np.__version__}", f"jax {jax.__version__}", *libraries]
 
 
 def run(name):
