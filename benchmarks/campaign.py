@@ -7,13 +7,12 @@ the exact GP in extended precision; and, for one posterior of each problem, the 
 computational part and the variance of samples that are functions;
 rounding allowed for is stated below, in units of rounding of k0. Prints counts and the worst figures.
 
-    python benchmarks/campaign.py --problems 10000 --workers 2 [--first 0] [--record campaign.jsonl]
+    OMP_NUM_THREADS=1 python benchmarks/campaign.py --problems 10000 --workers 2 [--first 0] [--record campaign.jsonl]
 """
 
 import argparse
 import hashlib
 import json
-import os
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
@@ -349,5 +348,4 @@ def report(total, first, problems):
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     main()

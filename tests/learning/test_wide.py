@@ -48,6 +48,15 @@ def test_it_is_the_exact_likelihood_of_the_expanded_kernel(leaf):
     assert found.noise == pytest.approx(expected.noise, rel=1e-7)
 
 
+def test_inputs_far_from_the_origin_have_the_likelihood_of_their_differences():
+    """Also for the features that have a lengthscale of their own: at 2^40 coordinates would round before they differ."""
+    d, rng = 70, np.random.default_rng(3)
+    X, y = np.round(rng.standard_normal((60, d)) * 2**10) / 2**10, rng.standard_normal(60)  # so that shifting is exact
+    shared, kernel = reduced(Matern32(np.linspace(5.0, 9.0, d)), d, (4, 60), (1.3, 0.2, 0.4))
+    near, far = (SharedLikelihood.of(shared, Rows.of(X + offset, y))(kernel, 1e-4).value for offset in (0.0, 2.0**40))
+    assert far == pytest.approx(near, rel=1e-9)
+
+
 @pytest.mark.parametrize("leaf", LEAVES)
 def test_its_gradient_is_that_of_differences(monkeypatch, leaf):
     monkeypatch.setattr(wide, "STRIP", 10)  # several strips, the last one not whole

@@ -126,7 +126,7 @@ class SharedLikelihood:
     @staticmethod
     def of(shared: Shared, rows: Rows, tick: Tick = no_tick) -> "SharedLikelihood":
         require_bytes(4 * 8.0 * rows.n**2, f"The exact likelihood of {rows.n} rows", "Learn by another method.")
-        F, S = (rows.X - rows.X[:32].mean(axis=0)) / shared.unit, np.empty((rows.n, rows.n))
+        F, S = (rows.X - rows.origin(shared.given)) / shared.unit, np.empty((rows.n, rows.n))
         for i in range(0, rows.n, STRIP):
             tick()
             S[i : i + STRIP, : i + STRIP] = cdist(F[i : i + STRIP], F[: i + STRIP], "sqeuclidean")
@@ -138,7 +138,8 @@ class SharedLikelihood:
     def _strips(self, kernel: Kernel) -> Iterator[tuple[slice, slice, np.ndarray, list[np.ndarray]]]:
         """Rows, columns, s and what each chosen feature has in it, of the lower half."""
         L, *M = parameters(kernel)[self.shared.path]
-        F = (self.rows.X / self.shared.unit)[:, list(self.shared.chosen)] / M
+        chosen, X = list(self.shared.chosen), self.rows.X
+        F = (X[:, chosen] - self.rows.origin(kernel)[chosen]) / (self.shared.unit[chosen] * np.array(M))
         for i in range(0, self.rows.n, STRIP):
             self.tick()
             here, before = slice(i, i + STRIP), slice(0, min(i + STRIP, self.rows.n))

@@ -47,9 +47,8 @@ def save(
     """
     path, tensors = Path(path), Tensors()
     own = posterior.noise if isinstance(posterior, TargetPosterior) else None
-    needed = isinstance(posterior, TargetPosterior) or not is_exact(
-        posterior
-    )  # rank n is exact only where rounding adds next to nothing
+    # K Q is needed at rank n too, where rounding adds to the variance
+    needed = isinstance(posterior, TargetPosterior) or not is_exact(posterior)
     state = posterior.state if refinable else for_prediction(posterior.state, keep_products=needed)
     value = {
         "about": json_value("about", {} if about is None else about),
