@@ -13,6 +13,7 @@ from itergp.posterior.uncertainty import taken_apart
 from itergp.report import numbers, share
 from itergp.report.card import card
 from itergp.report.points import EachTarget, from_folds, from_test_data
+from itergp.report.words import amount
 
 N, TEST = 90, 30
 NOISES = [0.01, 0.6, 0.1]
@@ -129,3 +130,11 @@ def test_a_target_whose_share_is_hidden_by_the_variance_of_another_is_named():
     close(values["share"]["by_target"][0], own[0])
     assert values["share"]["by_target"][1] < 1e-9
     assert "Of the variance of y1 alone it is" in values["verdict"][0]
+
+
+@pytest.mark.parametrize(
+    ("upper", "said"), [(0.7613, "(at 40 points)"), (0.81, "(between 76 % and 81 % at 40 points)")], ids=["meet", "apart"]
+)
+def test_bounds_that_meet_are_said_once(upper, said):
+    share = {"value": 0.761, "upper": upper, "error": 0.027, "method": "estimate", "points": 40}
+    assert amount(share) == f"About 76 % ± 2.7 % {said}"

@@ -43,7 +43,8 @@ def amount(share: dict[str, Any]) -> str:
     error = f" ± {percent(share['error'])}" if share["error"] > 0 else ""
     if share["method"] == "neighbours":
         return f"At least {value}{error}"
-    return f"About {value}{error} (between {value} and {percent(share['upper'])} at {share['points']:,} points)"
+    upper, where = percent(share["upper"]), f"at {share['points']:,} points"
+    return f"About {value}{error} ({where if upper == value else f'between {value} and {upper} {where}'})"
 
 
 def _quality(values: dict[str, Any], target: dict[str, Any]) -> str:
