@@ -1,13 +1,16 @@
-"""Claim: each baseline is what GPyTorch computes at the same hyper-parameters, so that comparisons with it are fair.
+"""Claim: each baseline is what GPyTorch computes at the same hyper-parameters, so that comparisons with it
+are fair.
 
-Some training rows of Parkinsons (split 0), fixed hyper-parameters, the paper's three kernels, float64 on both sides. GPyTorch's
-defaults that would hide the methods are turned off: the tolerance that ends CG early, its preconditioner, the jitters (1e-6), and
-FITC's correction in the predictions of SGPR (without it, k(x, x) - q(x, x) is missing there, and is added here). Lanczos starts
-at GPyTorch's own random vector. Differences are the largest over the test points, in units of the standardised target.
+Some training rows of Parkinsons (split 0), fixed hyper-parameters, the paper's three kernels, float64 on
+both sides. GPyTorch's defaults that would hide the methods are turned off: the tolerance that ends CG
+early, its preconditioner, the jitters (1e-6), and FITC's correction in the predictions of SGPR (without
+it, k(x, x) - q(x, x) is missing there, and is added here). Lanczos starts at GPyTorch's own random vector.
+Differences are the largest over the test points, in units of the standardised target.
 
-CG has no reorthogonalisation on either side, and loses its orthogonality after some ten iterations: from there on the means
-differ by rounding that has grown, whatever the order of sums, and are shown but not judged; the variances, by Lanczos with
-reorthogonalisation, go on to agree. The script fails where a difference is larger than allowed.
+CG has no reorthogonalisation on either side, and loses its orthogonality after some ten iterations: from
+there on the means differ by rounding that has grown, whatever the order of sums, and are shown but not
+judged; the variances, by Lanczos with reorthogonalisation, go on to agree. The script fails where a
+difference is larger than allowed.
 
     python benchmarks/baselines.py [--rows 1000] [--points 300] [--inducing 100] [--iterations 5 10 20 40]
 """
@@ -93,11 +96,15 @@ def cggp(data, name, iterations):
     torch.manual_seed(iterations)
     with contextlib.ExitStack() as settings:
         for setting in (
-            gpytorch.settings.max_cholesky_size(1), gpytorch.settings.fast_pred_var(True),
-            gpytorch.settings.max_cg_iterations(iterations), gpytorch.settings.max_root_decomposition_size(iterations),
-            gpytorch.settings.eval_cg_tolerance(0.0), gpytorch.settings.max_preconditioner_size(0),
-            gpytorch.settings.max_lanczos_quadrature_iterations(1), linear_operator.settings.tridiagonal_jitter(0.0),
-        ):  # fmt: skip
+            gpytorch.settings.max_cholesky_size(1),
+            gpytorch.settings.fast_pred_var(True),
+            gpytorch.settings.max_cg_iterations(iterations),
+            gpytorch.settings.max_root_decomposition_size(iterations),
+            gpytorch.settings.eval_cg_tolerance(0.0),
+            gpytorch.settings.max_preconditioner_size(0),
+            gpytorch.settings.max_lanczos_quadrature_iterations(1),
+            linear_operator.settings.tridiagonal_jitter(0.0),
+        ):
             settings.enter_context(setting)
         return *marginals(model, X_new), probe
 
@@ -106,12 +113,15 @@ def sgpr(data, name, Z):
     X, y, X_new = map(torch.from_numpy, data)
     likelihood = gpytorch_likelihood()
     base = gpytorch_kernel(name)
-    kernel = gpytorch.kernels.InducingPointKernel(base, inducing_points=torch.from_numpy(Z), likelihood=likelihood)
+    kernel = gpytorch.kernels.InducingPointKernel(
+        base, inducing_points=torch.from_numpy(Z), likelihood=likelihood
+    )
     model = Exact(X, y, likelihood, kernel)
     with contextlib.ExitStack() as settings, torch.no_grad():
         settings.enter_context(gpytorch.settings.max_cholesky_size(10**6))
         settings.enter_context(gpytorch.settings.cholesky_jitter(double_value=1e-10))
-        settings.enter_context(gpytorch.settings.sgpr_diagonal_correction(False))  # on, predictions are FITC's
+        # on, predictions are FITC's
+        settings.enter_context(gpytorch.settings.sgpr_diagonal_correction(False))
         value = float(gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)(model(X), y)) * len(y)
         likelihood.eval()
         mean, var = marginals(model, X_new)
@@ -123,7 +133,10 @@ def sgpr(data, name, Z):
 def variational(data, name, Z, steps, batch, rate):
     """GPyTorch's SVGP by natural gradients, and the bound on all rows where that ended."""
     X, y, X_new = map(torch.from_numpy, data)
-    likelihood, model = gpytorch_likelihood(), Variational(torch.from_numpy(Z.copy()), gpytorch_kernel(name)).double()
+    likelihood, model = (
+        gpytorch_likelihood(),
+        Variational(torch.from_numpy(Z.copy()), gpytorch_kernel(name)).double(),
+    )
     bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(y))
     optimiser = gpytorch.optim.NGD(model.variational_parameters(), num_data=len(y), lr=rate)
     torch.manual_seed(0)
@@ -173,12 +186,18 @@ def compare(checks, name, data, X_new, inducing, iterations):
         mean, var, probe = cggp(full, name, r)
         gp = baselines.cggp(prior, X, y, NOISE, r, probe=probe)
         mean_allowed = 1e-6 if r <= 5 else 1e-3 if r <= 10 else np.inf
-        checks.add(name, f"CGGP, {r} iterations", marginals_of(gp), (mean, var), 1e-8, mean_allowed=mean_allowed)
+        checks.add(
+            name, f"CGGP, {r} iterations", marginals_of(gp), (mean, var), 1e-8, mean_allowed=mean_allowed
+        )
     gp, (mean, var, value) = baselines.svgp(prior, X, y, NOISE, Z), sgpr(full, name, Z)
-    checks.add(name, f"SVGP, {inducing} points (their SGPR)", marginals_of(gp), (mean, var), 1e-5, (gp.elbo, value))
+    checks.add(
+        name, f"SVGP, {inducing} points (their SGPR)", marginals_of(gp), (mean, var), 1e-5, (gp.elbo, value)
+    )
     gp = baselines.stochastic_svgp(prior, X, y, NOISE, Z, steps=1, batch=len(X))
     mean, var, value = variational(full, name, Z, 1, len(X), 1.0)
-    checks.add(name, "stochastic SVGP, one step of all rows", marginals_of(gp), (mean, var), 1e-5, (gp.elbo, value))
+    checks.add(
+        name, "stochastic SVGP, one step of all rows", marginals_of(gp), (mean, var), 1e-5, (gp.elbo, value)
+    )
     gp = baselines.stochastic_svgp(prior, X, y, NOISE, Z, steps=STEPS, batch=BATCH)
     mean, var, value = variational(full, name, Z, STEPS, BATCH, 0.01)
     checks.add(
@@ -193,22 +212,41 @@ def compare(checks, name, data, X_new, inducing, iterations):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--points", type=int, default=300)
     parser.add_argument("--inducing", type=int, default=100)
     parser.add_argument("--iterations", type=int, nargs="+", default=[5, 10, 20, 40])
     options = parser.parse_args()
-    warnings.filterwarnings("ignore", category=linear_operator.utils.warnings.NumericalWarning)  # CG did not converge: so asked
+    # CG did not converge: so asked
+    warnings.filterwarnings("ignore", category=linear_operator.utils.warnings.NumericalWarning)
     X, y, X_new, y_new = load_split("parkinsons")
     chosen = np.random.default_rng(0).choice(len(X), options.rows, replace=False)
     checks = Checks(y_new[: options.points])
     for name in KERNELS:
-        compare(checks, name, (X[chosen], y[chosen]), X_new[: options.points], options.inducing, options.iterations)
+        compare(
+            checks,
+            name,
+            (X[chosen], y[chosen]),
+            X_new[: options.points],
+            options.inducing,
+            options.iterations,
+        )
     print(
-        f"Parkinsons, {options.rows} rows, {options.points} points; GPyTorch {gpytorch.__version__}, torch {torch.__version__}\n"
+        f"Parkinsons, {options.rows} rows, {options.points} points; GPyTorch {gpytorch.__version__}, torch "
+        f"{torch.__version__}\n"
     )
-    header = ["kernel", "baseline", "mean differs by", "variance by", "bound by (relative)", "NLL", "GPyTorch's"]
+    header = [
+        "kernel",
+        "baseline",
+        "mean differs by",
+        "variance by",
+        "bound by (relative)",
+        "NLL",
+        "GPyTorch's",
+    ]
     print_table(header, checks.rows)
     if checks.failed:
         raise SystemExit(f"larger than allowed: {'; '.join(checks.failed)}")

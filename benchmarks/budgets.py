@@ -1,8 +1,10 @@
-"""Claim: a time budget is the wall clock of the whole fit, kept within 10 % or 2 s, at any size, with a valid model each time.
+"""Claim: a time budget is the wall clock of the whole fit, kept within 10 % or 2 s, at any size, with a
+valid model each time.
 
-Parts of Parkinsons (2,000 rows), Bike (15,000) and KEGG undirected (57,000, not merged), split 0, after one warm-up fit of
-the same size and budget in the same process has compiled. The load of the machine is printed beside the seconds, since
-others' work counts against the clock too. Valid: finite means, positive finite standard deviations at 1,000 test points.
+Parts of Parkinsons (2,000 rows), Bike (15,000) and KEGG undirected (57,000, not merged), split 0, after
+one warm-up fit of the same size and budget in the same process has compiled. The load of the machine is
+printed beside the seconds, since others' work counts against the clock too. Valid: finite means, positive
+finite standard deviations at 1,000 test points.
 
     python benchmarks/budgets.py [--budget 20s] [--rows 2000 15000 57000]
 """
@@ -40,15 +42,30 @@ def measure(rows, budget):
     asked = Budget.parse(budget).seconds
     kept = seconds <= max(1.1 * asked, asked + 2.0)
     parts = " + ".join(f"{name} {model.timings_[name]:.1f}" for name in ("prepare", "learn", "act"))
-    quality = [f"{nll(y_test, mean, std**2):.3f}", f"{rmse(y_test, mean):.4f}", f"{coverage(y_test, mean, std**2):.3f}"]
+    quality = [
+        f"{nll(y_test, mean, std**2):.3f}",
+        f"{rmse(y_test, mean):.4f}",
+        f"{coverage(y_test, mean, std**2):.3f}",
+    ]
     return [
-        len(X), SETS[rows], budget, f"{seconds:.1f}", parts, "yes" if kept else "NO", "yes" if valid else "NO",
-        model.status_.name, model.posterior_.rank, *quality, f"{os.getloadavg()[0]:.1f}",
-    ]  # fmt: skip
+        len(X),
+        SETS[rows],
+        budget,
+        f"{seconds:.1f}",
+        parts,
+        "yes" if kept else "NO",
+        "yes" if valid else "NO",
+        model.status_.name,
+        model.posterior_.rank,
+        *quality,
+        f"{os.getloadavg()[0]:.1f}",
+    ]
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--budget", default="20s")
     arguments.add_argument("--rows", type=int, nargs="+", default=list(SETS), choices=list(SETS))
     options = arguments.parse_args()

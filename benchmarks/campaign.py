@@ -1,13 +1,16 @@
-"""Claim: never negative, never above the prior, never rising with more computation, never overconfident, always certified.
+"""Claim: never negative, never above the prior, never rising with more computation, never overconfident,
+always certified.
 
-Random problems (n 1 to 120, d 1 to 5, all kernels, lengthscales over three decades, noise 1e-8 to 1, 40 % with duplicates,
-badly scaled inputs, inputs up to 1.7e12 from the origin, scalar and per-row noise) times all policies and mixtures of them,
-with float64 and float32 tiles, in one go, refined, extended, reweighted or beside another target with another noise, against
-the exact GP in extended precision; and, for one posterior of each problem, the bounds on its
-computational part and the variance of samples that are functions;
-rounding allowed for is stated below, in units of rounding of k0. Prints counts and the worst figures.
+Random problems (n 1 to 120, d 1 to 5, all kernels, lengthscales over three decades, noise 1e-8 to 1, 40 %
+with duplicates, badly scaled inputs, inputs up to 1.7e12 from the origin, scalar and per-row noise) times
+all policies and mixtures of them, with float64 and float32 tiles, in one go, refined, extended, reweighted
+or beside another target with another noise, against the exact GP in extended precision; and, for one
+posterior of each problem, the bounds on its computational part and the variance of samples that are
+functions; rounding allowed for is stated below, in units of rounding of k0. Prints counts and the worst
+figures.
 
-    OMP_NUM_THREADS=1 python benchmarks/campaign.py --problems 10000 --workers 2 [--first 0] [--record campaign.jsonl]
+    OMP_NUM_THREADS=1 python benchmarks/campaign.py --problems 10000 --workers 2 [--first 0] [--record
+    campaign.jsonl]
 """
 
 import argparse
@@ -40,7 +43,8 @@ POLICIES = {
     "sparse-block": lambda n: itergp.SparseBlock(groups=max(1, n // 3)),
     "adversarial": lambda n: itergp.Adversarial(),
     "schedule": lambda n: itergp.Schedule(
-        (itergp.PseudoInput(block_size=8), max(1, n // 3)), (itergp.ConjugateGradient(preconditioner="self"), None)
+        (itergp.PseudoInput(block_size=8), max(1, n // 3)),
+        (itergp.ConjugateGradient(preconditioner="self"), None),
     ),
     # float64 products before float32 ones, and the other way round
     "units-then-dense": lambda n: itergp.Schedule(
@@ -53,10 +57,16 @@ POLICIES = {
     ),
 }
 CHECKS = (
-    "negative", "above the prior", "rising", "below the exact GP", "outside the certificates", "local below exact", "parts",
+    "negative",
+    "above the prior",
+    "rising",
+    "below the exact GP",
+    "outside the certificates",
+    "local below exact",
+    "parts",
     "samples",
     "error",
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -94,9 +104,13 @@ def random_kernel(rng, d, span):
     elif kind == 4:
         kernel = itergp.RationalQuadratic(lengthscale, alpha=10 ** rng.uniform(-1, 1))
     elif kind == 5:
-        kernel = itergp.Periodic(10 ** rng.uniform(-0.5, 0.5), period=float(np.mean(span)) * 10 ** rng.uniform(-1, 0.5))
+        kernel = itergp.Periodic(
+            10 ** rng.uniform(-0.5, 0.5), period=float(np.mean(span)) * 10 ** rng.uniform(-1, 0.5)
+        )
     elif kind == 6:
-        kernel = itergp.Linear(float(np.mean(span))) + plain[rng.integers(4)](lengthscale) + itergp.Constant(0.5)
+        kernel = (
+            itergp.Linear(float(np.mean(span))) + plain[rng.integers(4)](lengthscale) + itergp.Constant(0.5)
+        )
     else:
         kernel = plain[rng.integers(4)](lengthscale) * plain[rng.integers(4)](lengthscale)
     return float(10 ** rng.uniform(-1, 1)) * kernel
@@ -119,14 +133,17 @@ def random_problem(seed):
     y = np.sin(3 * (X / span).sum(axis=1)) + np.sqrt(np.mean(noise)) * rng.standard_normal(n)
     if rng.random() < 0.05:
         y = np.zeros(n)
-    new = np.concatenate([X[rng.integers(0, n, 4)], X[rng.integers(0, n, 6)] + 0.3 * span * rng.standard_normal((6, d))])
+    new = np.concatenate(
+        [X[rng.integers(0, n, 4)], X[rng.integers(0, n, 6)] + 0.3 * span * rng.standard_normal((6, d))]
+    )
     if kernel.stationary and rng.random() < 0.15:
         return Prior(kernel), X, y, noise, new, rng, far_offset(rng, X, new, span)
     return Prior(kernel), X, y, noise, new, rng, np.zeros(d)
 
 
 def far_offset(rng, X, new, span):
-    """An offset of 1e3 to 1.7e12 spans. Inputs are rounded in place to what float64 holds there, so that shifting is exact."""
+    """An offset of 1e3 to 1.7e12 spans. Inputs are rounded in place to what float64 holds there, so that
+    shifting is exact."""
     offset = span * 10 ** rng.uniform(3, 12.23, len(span))
     grid = 2.0 ** (np.ceil(np.log2(offset)) - 51)
     offset = np.round(offset / grid) * grid
@@ -137,7 +154,8 @@ def far_offset(rng, X, new, span):
 
 
 def cholesky_extended(A):
-    """Cholesky in the longest float of the machine (64 bits of mantissa on x86): the oracle must not round like the tested."""
+    """Cholesky in the longest float of the machine (64 bits of mantissa on x86): the oracle must not round
+    like the tested."""
     L = np.zeros(A.shape, dtype=np.longdouble)
     for j in range(len(A)):
         column = A[j:, j] - L[j:, :j] @ L[j, :j]
@@ -186,9 +204,14 @@ def run(seed):
                 with warnings.catch_warnings():
                     warnings.simplefilter("error", itergp.PrecisionWarning)
                     problem = (prior, X, y, noise)
-                    posterior = COURSES[course](problem, make(len(X)), actions, Compute(dtype=dtype, threads=1), seed, rng)
+                    posterior = COURSES[course](
+                        problem, make(len(X)), actions, Compute(dtype=dtype, threads=1), seed, rng
+                    )
                     check(tally, where, posterior, new, k0, mean, var, z_norm)
-                    if name == list(POLICIES)[seed % len(POLICIES)] and dtype == ("float64", "float32")[seed // 2 % 2]:
+                    if (
+                        name == list(POLICIES)[seed % len(POLICIES)]
+                        and dtype == ("float64", "float32")[seed // 2 % 2]
+                    ):
                         check_parts(tally, where, posterior, new, k0, var)
                         check_samples(tally, where, posterior, new, k0)
             except Exception as error:
@@ -206,7 +229,9 @@ def at_once(problem, policy, actions, compute, seed, rng):
 def refined(problem, policy, actions, compute, seed, rng):
     """Half of the actions, then another policy."""
     other = POLICIES[str(rng.choice(list(POLICIES)))](len(problem[1]))
-    return at_once(problem, policy, actions // 2, compute, seed, rng).refine(other, MaxActions(actions - actions // 2))
+    return at_once(problem, policy, actions // 2, compute, seed, rng).refine(
+        other, MaxActions(actions - actions // 2)
+    )
 
 
 def extended(problem, policy, actions, compute, seed, rng):
@@ -229,7 +254,8 @@ def reweighted_run(problem, policy, actions, compute, seed, rng):
 
 
 def beside_another(problem, policy, actions, compute, seed, rng):
-    """One of two targets, whose noises differ by up to four decades either way: the actions are those of both."""
+    """One of two targets, whose noises differ by up to four decades either way: the actions are those of
+    both."""
     prior, X, y, noise = problem
     if isinstance(policy, itergp.Adversarial):  # defined for one target
         return at_once(problem, policy, actions, compute, seed, rng)
@@ -249,7 +275,8 @@ COURSES = {
 UNIT = np.finfo(float).eps / 2
 ROUNDING = 8 * UNIT  # of k0, where variances of one run are compared
 SAMPLES = 1.5
-ROUNDING_EXACT = 64 * UNIT  # of k0, against the exact GP: its variance is a difference of sums over n <= 120 terms
+# of k0, against the exact GP: its variance is a difference of sums over n <= 120 terms
+ROUNDING_EXACT = 64 * UNIT
 
 
 def check(tally, where, posterior, new, k0, mean, var, z_norm):
@@ -257,18 +284,25 @@ def check(tally, where, posterior, new, k0, mean, var, z_norm):
     combined = posterior.var(new)
     tally.note("negative", np.where(combined > 0, -1.0, 1.0), where)
     tally.note("above the prior", path.var / k0 - 1.0 - ROUNDING, where)
-    tally.note("rising", np.diff(path.var, axis=0) / k0 - ROUNDING if posterior.rank else np.array([-1.0]), where)
+    tally.note(
+        "rising", np.diff(path.var, axis=0) / k0 - ROUNDING if posterior.rank else np.array([-1.0]), where
+    )
     tally.note("below the exact GP", (var - combined) / k0 - ROUNDING_EXACT, where)
     certificate = posterior.certify(new)
-    outside = np.maximum(certificate.variance_lower - var, var - certificate.variance_upper) / k0 - ROUNDING_EXACT
-    error = (np.abs(posterior.mean(new) - mean) - certificate.mean_error) / np.sqrt(k0) - ROUNDING_EXACT * (1.0 + z_norm)
+    outside = (
+        np.maximum(certificate.variance_lower - var, var - certificate.variance_upper) / k0 - ROUNDING_EXACT
+    )
+    error = (np.abs(posterior.mean(new) - mean) - certificate.mean_error) / np.sqrt(k0) - ROUNDING_EXACT * (
+        1.0 + z_norm
+    )
     tally.note("outside the certificates", np.concatenate([outside, error]), where)
     local = posterior.local(5).var(new)
     tally.note("local below exact", np.maximum(var - local, local - combined) / k0 - ROUNDING_EXACT, where)
 
 
 def check_parts(tally, where, posterior, new, k0, var):
-    """The computational part of the variance lies between its bounds, whether they come from passes or from neighbours."""
+    """The computational part of the variance lies between its bounds, whether they come from passes or
+    from neighbours."""
     for process in (posterior, posterior.local(5)):
         for passes in (0, 2):
             parts = process.decompose(new, "estimate", passes=passes)
@@ -278,9 +312,12 @@ def check_parts(tally, where, posterior, new, k0, var):
 
 
 def check_samples(tally, where, posterior, new, k0):
-    """Samples as functions rest on random features: their variance may be 1.5 times that of the posterior, or its inverse."""
+    """Samples as functions rest on random features: their variance may be 1.5 times that of the posterior,
+    or its inverse."""
     negligible = 1e-12 * k0
-    ratio = (posterior.sample_function(1, seed=where[0]).var(new) + negligible) / (posterior.var(new) + negligible)
+    ratio = (posterior.sample_function(1, seed=where[0]).var(new) + negligible) / (
+        posterior.var(new) + negligible
+    )
     tally.note("samples", np.abs(np.log(ratio)) - np.log(SAMPLES), where)
 
 
@@ -288,11 +325,15 @@ BLOCK = 100  # problems that are recorded together
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--problems", type=int, default=10000)
     arguments.add_argument("--first", type=int, default=0)
     arguments.add_argument("--workers", type=int, default=2)
-    arguments.add_argument("--record", type=Path, help="a file of finished blocks: a run that was cut goes on from it")
+    arguments.add_argument(
+        "--record", type=Path, help="a file of finished blocks: a run that was cut goes on from it"
+    )
     options = arguments.parse_args()
     total, begun, sources = Tally(), time.time(), digest()
     known = recorded(options.record, sources)
@@ -333,7 +374,12 @@ def recorded(path, sources):
 def digest():
     """Of the code that decides the outcome: a block counts only for the code that it ran."""
     root = Path(itergp.__file__).parent
-    found = [path for room in ROOMS for path in sorted((root / room).rglob("*")) if path.suffix in (".py", ".cpp", ".h")]
+    found = [
+        path
+        for room in ROOMS
+        for path in sorted((root / room).rglob("*"))
+        if path.suffix in (".py", ".cpp", ".h")
+    ]
     whole = hashlib.sha256()
     for path in (*found, Path(__file__)):
         whole.update(path.read_bytes())

@@ -1,19 +1,22 @@
 """Claim: whole inference at fixed hyper-parameters is faster than elsewhere, in less memory, and not worse.
 
-Split 0, standardised with the training part; Matern 3/2 with lengthscale sqrt(d), scale 1, noise variance 0.05, zero mean.
+Split 0, standardised with the training part; Matern 3/2 with lengthscale sqrt(d), scale 1, noise variance
+0.05, zero mean.
 
-1. Bike: 100 CG actions, mean and variance at all test points; beside them GPyTorch's CG with LOVE at 100 iterations, in its
-   default precision (float32), without and with its default preconditioner. Both run twice on fresh objects; the second
-   run is timed.
-2. Parkinsons and Bike: seconds until the test NLL is within 0.02 nats of the exact GP's, by the estimator's default schedule,
-   without and with local actions; beside it the exact GP by LAPACK (float64), and by GPyTorch's Cholesky and CG. The clock
-   counts the fit and one prediction, and stands still while NLLs are measured.
+1. Bike: 100 CG actions, mean and variance at all test points; beside them GPyTorch's CG with LOVE at 100
+   iterations, in its default precision (float32), without and with its default preconditioner. Both run
+   twice on fresh objects; the second run is timed.
+2. Parkinsons and Bike: seconds until the test NLL is within 0.02 nats of the exact GP's, by the
+   estimator's default schedule, without and with local actions; beside it the exact GP by LAPACK
+   (float64), and by GPyTorch's Cholesky and CG. The clock counts the fit and one prediction, and stands
+   still while NLLs are measured.
 
-Errors are |difference| / |exact| over the test points, against the exact GP in float64; variances are predictive, and
-"lowest" is their smallest ratio to the exact ones (below 1: overconfident). Every run has a process of its own; its memory
-is the peak above what imports and data take.
+Errors are |difference| / |exact| over the test points, against the exact GP in float64; variances are
+predictive, and "lowest" is their smallest ratio to the exact ones (below 1: overconfident). Every run has
+a process of its own; its memory is the peak above what imports and data take.
 
-GPyTorch's CG at its defaults solves for each test point; on Bike with --slow only, where that is estimated to take ten minutes.
+GPyTorch's CG at its defaults solves for each test point; on Bike with --slow only, where that is estimated
+to take ten minutes.
 
     python benchmarks/fit.py [--quick] [--slow]
 """
@@ -149,10 +152,13 @@ def repeated(predict, times, X, y, X_test, y_test):
 
 
 def until_close(predict, goal, X, y, X_test, y_test):
-    """Follow the schedule, pass by pass, until the NLL is close to `goal`, and a little further; at most n / 3 actions."""
+    """Follow the schedule, pass by pass, until the NLL is close to `goal`, and a little further; at most n
+    / 3 actions."""
     one = MaxPasses(1)
     begun = time.perf_counter()
-    posterior = condition(prior(X.shape[1]), X, y, NOISE, default_schedule(len(X), Budget(stop=MaxActions(len(X) // 3))), one)
+    posterior = condition(
+        prior(X.shape[1]), X, y, NOISE, default_schedule(len(X), Budget(stop=MaxActions(len(X) // 3))), one
+    )
     fit, checks, close = time.perf_counter() - begun, [], []
     while True:
         begun = time.perf_counter()
@@ -169,7 +175,11 @@ def until_close(predict, goal, X, y, X_test, y_test):
         posterior = posterior.refine(stop=one)
         fit += time.perf_counter() - begun
     first, mean, var = close[0] if close else (-1, mean, var)
-    return dict(zip(("actions", "passes", "fit", "seconds"), checks[first], strict=False), checks=checks), mean, var
+    return (
+        dict(zip(("actions", "passes", "fit", "seconds"), checks[first], strict=False), checks=checks),
+        mean,
+        var,
+    )
 
 
 def problem(data, rows):
@@ -183,12 +193,20 @@ def worker(case, data, rows, times, goal, out):
     """One case, in this process: its predictions in a file, and the rest on the last line that it prints."""
     warnings.simplefilter("ignore")  # GPyTorch's CG warns of its iterations
     X, y, X_test, y_test = problem(data, rows)
-    timed = partial(until_close, SCHEDULES[case], goal) if case in SCHEDULES else partial(repeated, CASES[case], times)
+    timed = (
+        partial(until_close, SCHEDULES[case], goal)
+        if case in SCHEDULES
+        else partial(repeated, CASES[case], times)
+    )
     timed(*(part[:WARM_UP] for part in (X, y, X_test, y_test)))
     gc.collect()
     base = peak_memory()
     result, mean, var = timed(X, y, X_test, y_test)
-    result |= {"peak": (peak_memory() - base) / 1e9, "nll": nll(y_test, mean, var), "rmse": rmse(y_test, mean)}
+    result |= {
+        "peak": (peak_memory() - base) / 1e9,
+        "nll": nll(y_test, mean, var),
+        "rmse": rmse(y_test, mean),
+    }
     np.savez(out, mean=mean, var=var)
     print("\nRESULT " + json.dumps(result))
 
@@ -197,7 +215,12 @@ def run(case, data, rows, times=1, goal=np.inf):
     """What the worker found, with its predictions."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "predictions.npz"
-        command = [sys.executable, __file__, "--worker", json.dumps([case, data, rows, times, goal, str(out)])]
+        command = [
+            sys.executable,
+            __file__,
+            "--worker",
+            json.dumps([case, data, rows, times, goal, str(out)]),
+        ]
         print(f"  {data}: {case} ...", flush=True)
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
@@ -206,7 +229,9 @@ def run(case, data, rows, times=1, goal=np.inf):
             print(f"  {case} is left out: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
             return None
         with np.load(out) as predictions:
-            return json.loads(done.stdout.split("RESULT ")[1]) | {name: predictions[name] for name in ("mean", "var")}
+            return json.loads(done.stdout.split("RESULT ")[1]) | {
+                name: predictions[name] for name in ("mean", "var")
+            }
 
 
 def row(case, result, reference):
@@ -227,7 +252,18 @@ def row(case, result, reference):
     ]
 
 
-HEADER = ["run", "seconds", "GB", "actions", "passes", "NLL", "RMSE", "error of mean", "error of variance", "lowest"]
+HEADER = [
+    "run",
+    "seconds",
+    "GB",
+    "actions",
+    "passes",
+    "NLL",
+    "RMSE",
+    "error of mean",
+    "error of variance",
+    "lowest",
+]
 
 
 def side_by_side(data, rows, reference):
@@ -257,7 +293,9 @@ def until(data, rows, reference, slow):
     """Seconds until the NLL is close to the exact one."""
     goal = reference["nll"]
     results = {case: run(case, data, rows, goal=goal) for case in SCHEDULES} | {LAPACK: reference}
-    results |= {case: run(case, data, rows) for case in [CHOLESKY, DEFAULT_LOVE, *([DEFAULT] if slow else [])]}
+    results |= {
+        case: run(case, data, rows) for case in [CHOLESKY, DEFAULT_LOVE, *([DEFAULT] if slow else [])]
+    }
     results = {case: result for case, result in results.items() if result}
     print(f"\n{data}, n = {len(problem(data, rows)[0])}: until the NLL is within {CLOSE} of {goal:.3f}\n")
     close = [case for case, result in results.items() if abs(result["nll"] - goal) <= CLOSE]
@@ -278,14 +316,24 @@ def until(data, rows, reference, slow):
         print_table(
             ["actions", "passes", "seconds of the fit", "and a prediction", "NLL", "above the exact", "RMSE"],
             [
-                [rank, passes, f"{fit:.2f}", f"{seconds:.2f}", f"{score:.3f}", f"{score - goal:.3f}", f"{error:.4f}"]
+                [
+                    rank,
+                    passes,
+                    f"{fit:.2f}",
+                    f"{seconds:.2f}",
+                    f"{score:.3f}",
+                    f"{score - goal:.3f}",
+                    f"{error:.4f}",
+                ]
                 for rank, passes, fit, seconds, score, error in results[case]["checks"]
             ],
         )
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--quick", action="store_true", help="2,000 rows of each set")
     arguments.add_argument("--slow", action="store_true", help="GPyTorch's CG at its defaults on Bike too")
     arguments.add_argument("--worker", help=argparse.SUPPRESS)

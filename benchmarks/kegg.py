@@ -1,7 +1,8 @@
 """Claim: no instability on KEGG undirected with Matern 3/2, where the paper saw one beyond 128 iterations.
 
-256 pseudo-input actions with float32 tiles on each of three splits (n = 57,247, 71 % of the rows exact duplicates), fixed
-hyper-parameters (lengthscale sqrt(d), scale 1, noise 0.05), global actions alone and with local(60).
+256 pseudo-input actions with float32 tiles on each of three splits (n = 57,247, 71 % of the rows exact
+duplicates), fixed hyper-parameters (lengthscale sqrt(d), scale 1, noise 0.05), global actions alone and
+with local(60).
 
     python benchmarks/kegg.py [--splits 3] [--actions 256]
 """
@@ -19,7 +20,9 @@ NOISE = 0.05
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--splits", type=int, default=3)
     arguments.add_argument("--actions", type=int, default=256)
     options = arguments.parse_args()

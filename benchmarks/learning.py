@@ -1,16 +1,19 @@
 """Claim: whole fits, learning included, are better than the peers' for their time.
 
-Split 0 of each data set, standardised with the training part; every run has a process of its own, one after the other. Beside
-itergp: GPyTorch's SGPR (512 inducing points, ARD Matern 3/2, 60 Adam steps at 0.1, float32, as it comes) and GPBoost's Vecchia
-approximation (30 neighbours, `matern_ard` 1.5, maximum likelihood, float64). Seconds are those of fit and prediction
-together; NLL and RMSE are those of the standardised target; coverage is that of 95 % intervals.
-Error bars are one standard error over the test rows.
+Split 0 of each data set, standardised with the training part; every run has a process of its own, one
+after the other. Beside itergp: GPyTorch's SGPR (512 inducing points, ARD Matern 3/2, 60 Adam steps at 0.1,
+float32, as it comes) and GPBoost's Vecchia approximation (30 neighbours, `matern_ard` 1.5, maximum
+likelihood, float64). Seconds are those of fit and prediction together; NLL and RMSE are those of the
+standardised target; coverage is that of 95 % intervals. Error bars are one standard error over the test
+rows.
 
-    python benchmarks/learning.py [--datasets parkinsons bike] [--peers sgpr vecchia merged-vecchia] [--limit 3600]
-                                  [--budgets none 10 30 90] [--plot curve.png]
-    python benchmarks/learning.py --records printed.txt ... --plot curve.png        # from what earlier runs printed
+    python benchmarks/learning.py [--datasets parkinsons bike] [--peers sgpr vecchia merged-vecchia]
+                                  [--limit 3600] [--budgets none 10 30 90] [--plot curve.png]
+    python benchmarks/learning.py --records printed.txt ... --plot curve.png # from what earlier runs
+    printed
 
-`--budgets` are seconds for itergp ("none": its default, counted); with several, `--plot` draws NLL over the budget.
+`--budgets` are seconds for itergp ("none": its default, counted); with several, `--plot` draws NLL over
+the budget.
 """
 
 import argparse
@@ -34,9 +37,12 @@ def itergp_fit(X, y, X_new, budget):
     fitted = time.perf_counter()
     mean, std = model.predict(X_new, return_std=True)
     about = {
-        "learned": model.timings_.get("learn", 0.0), "predicted": time.perf_counter() - fitted, "noise": model.noise_,
-        "actions": model.posterior_.rank, "status": model.status_.name,
-    }  # fmt: skip
+        "learned": model.timings_.get("learn", 0.0),
+        "predicted": time.perf_counter() - fitted,
+        "noise": model.noise_,
+        "actions": model.posterior_.rank,
+        "status": model.status_.name,
+    }
     return mean, std**2, about
 
 
@@ -52,8 +58,12 @@ def sgpr(X, y, X_new, _):
         def __init__(self, likelihood):
             super().__init__(X, y, likelihood)
             self.mean_module = gpytorch.means.ConstantMean()
-            base = gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel(nu=1.5, ard_num_dims=X.shape[1]))
-            self.covar_module = gpytorch.kernels.InducingPointKernel(base, inducing_points=inducing, likelihood=likelihood)
+            base = gpytorch.kernels.ScaleKernel(
+                gpytorch.kernels.MaternKernel(nu=1.5, ard_num_dims=X.shape[1])
+            )
+            self.covar_module = gpytorch.kernels.InducingPointKernel(
+                base, inducing_points=inducing, likelihood=likelihood
+            )
 
         def forward(self, x):
             return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
@@ -79,16 +89,22 @@ def vecchia(X, y, X_new, _, weights=None):
     import gpboost
 
     model = gpboost.GPModel(
-        gp_coords=X, cov_function="matern_ard", cov_fct_shape=1.5, gp_approx="vecchia", num_neighbors=30, likelihood="gaussian",
+        gp_coords=X,
+        cov_function="matern_ard",
+        cov_fct_shape=1.5,
+        gp_approx="vecchia",
+        num_neighbors=30,
+        likelihood="gaussian",
         weights=weights,
-    )  # fmt: skip
+    )
     model.fit(y=y)
     prediction = model.predict(gp_coords_pred=X_new, predict_var=True, predict_response=True)
     return prediction["mu"], prediction["var"], {"noise": float(np.ravel(model.get_cov_pars())[0])}
 
 
 def merged_vecchia(X, y, X_new, budget):
-    """The same posterior from merged rows with their numbers as weights; not the same likelihood: it lacks their scatter."""
+    """The same posterior from merged rows with their numbers as weights; not the same likelihood: it lacks
+    their scatter."""
     from itergp.duplicates import merge_rows
 
     rows = merge_rows(X, y)
@@ -109,15 +125,22 @@ def worker(method, dataset, budget):
     error = y_new - mean
     terms = 0.5 * np.log(2 * np.pi * variance) + 0.5 * error**2 / variance
     record = {
-        "dataset": dataset, "method": method, "budget": budget, "rows": len(X), "seconds": seconds,
-        "nll": float(np.mean(terms)), "nll_error": float(np.std(terms) / np.sqrt(len(terms))),
-        "rmse": float(np.sqrt(np.mean(error**2))), "coverage": float(np.mean(np.abs(error) < 1.959964 * np.sqrt(variance))),
-    }  # fmt: skip
+        "dataset": dataset,
+        "method": method,
+        "budget": budget,
+        "rows": len(X),
+        "seconds": seconds,
+        "nll": float(np.mean(terms)),
+        "nll_error": float(np.std(terms) / np.sqrt(len(terms))),
+        "rmse": float(np.sqrt(np.mean(error**2))),
+        "coverage": float(np.mean(np.abs(error) < 1.959964 * np.sqrt(variance))),
+    }
     print(json.dumps(record | about), flush=True)
 
 
 def run(method, dataset, budget="none", limit=None):
-    """A record, from a process of its own; None where the peer is missing, fails, or has not ended after `limit` seconds."""
+    """A record, from a process of its own; None where the peer is missing, fails, or has not ended after
+    `limit` seconds."""
     command = [sys.executable, __file__, "--worker", json.dumps([method, dataset, budget])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
@@ -125,7 +148,10 @@ def run(method, dataset, budget="none", limit=None):
         print(f"{method} on {dataset} has not ended after {limit:.0f} s")
         return None
     if done.returncode:
-        print(f"{method} on {dataset} failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}")
+        print(
+            f"{method} on {dataset} failed: "
+            f"{done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}"
+        )
         return None
     record = json.loads(done.stdout.strip().splitlines()[-1])
     print(json.dumps(record), flush=True)
@@ -137,9 +163,15 @@ def plot(records, path):
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(r["dataset"] for r in records if r["budget"] != "none"))
-    figure, axes = plt.subplots(1, len(names), figsize=(3.2 * len(names), 3.2), constrained_layout=True, squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(3.2 * len(names), 3.2), constrained_layout=True, squeeze=False
+    )
     for ax, dataset in zip(axes[0], names, strict=True):
-        curve = [r for r in records if r["dataset"] == dataset and r["method"] == "itergp" and r["budget"] != "none"]
+        curve = [
+            r
+            for r in records
+            if r["dataset"] == dataset and r["method"] == "itergp" and r["budget"] != "none"
+        ]
         bars = [r["nll_error"] for r in curve] if all("nll_error" in r for r in curve) else None
         ax.errorbar(
             [float(r["budget"]) for r in curve],
@@ -159,7 +191,12 @@ def plot(records, path):
                     continue
                 ax.plot(r["seconds"], r["nll"], "s", color=colour, label=label)
                 ax.annotate(
-                    f"{r['nll']:.2f}", (r["seconds"], r["nll"]), (0, 5), textcoords="offset points", fontsize=8, ha="center"
+                    f"{r['nll']:.2f}",
+                    (r["seconds"], r["nll"]),
+                    (0, 5),
+                    textcoords="offset points",
+                    fontsize=8,
+                    ha="center",
                 )
         ax.set(xscale="log", title=dataset)
         ax.margins(y=0.15)
@@ -174,10 +211,15 @@ def plot(records, path):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--datasets", nargs="+", default=DATASETS[:4], choices=DATASETS)
     arguments.add_argument(
-        "--peers", nargs="*", default=["sgpr", "vecchia"], choices=[name for name in METHODS if name != "itergp"]
+        "--peers",
+        nargs="*",
+        default=["sgpr", "vecchia"],
+        choices=[name for name in METHODS if name != "itergp"],
     )
     arguments.add_argument("--limit", type=float, help="seconds for each peer")
     arguments.add_argument("--budgets", nargs="+", default=["none"])
@@ -187,7 +229,12 @@ def main():
     options = arguments.parse_args()
     if options.worker:
         return worker(*json.loads(options.worker))
-    records = [json.loads(line) for path in options.records for line in Path(path).read_text().splitlines() if line[:1] == "{"]
+    records = [
+        json.loads(line)
+        for path in options.records
+        for line in Path(path).read_text().splitlines()
+        if line[:1] == "{"
+    ]
     for dataset in () if records else options.datasets:
         records += [run("itergp", dataset, budget) for budget in options.budgets]
         records += [run(peer, dataset, limit=options.limit) for peer in options.peers]

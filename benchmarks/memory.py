@@ -1,7 +1,8 @@
 """Claim: memory is linear in n.
 
 Each case runs in a process of its own; printed is its peak resident memory, above what the import takes.
-1. 200 pivoted unit-vector actions on up to 1,000,000 points (d = 5), then predictions at 10,000 points: under 5 GB.
+1. 200 pivoted unit-vector actions on up to 1,000,000 points (d = 5), then predictions at 10,000 points:
+under 5 GB.
 2. Matrix-free CG with 20 actions at n = 50,000: under 1 GB.
 
     python benchmarks/memory.py [--quick]
@@ -35,7 +36,9 @@ def cg(n):
     X, y = data(n, 5)
     base, begun = peak_memory(), time.perf_counter()
     compute = Compute("float32", cache=0)
-    posterior = condition(Prior(1.0 * Matern32(1.0)), X, y, 0.01, ConjugateGradient(), MaxActions(20), compute)
+    posterior = condition(
+        Prior(1.0 * Matern32(1.0)), X, y, 0.01, ConjugateGradient(), MaxActions(20), compute
+    )
     return base, time.perf_counter() - begun, posterior
 
 
@@ -46,7 +49,9 @@ def data(n, d):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--quick", action="store_true")
     arguments.add_argument("--case", nargs=2)
     options = arguments.parse_args()
@@ -56,7 +61,9 @@ def main():
         print(f"RESULT {(peak - base) / 1e9:.3f} {peak / 1e9:.3f} {seconds:.1f} {last.actions} {last.passes}")
         return
     scale = 10 if options.quick else 1
-    cases = [("pivoted", n // scale) for n in (125_000, 250_000, 500_000, 1_000_000)] + [("cg", 50_000 // scale)]
+    cases = [("pivoted", n // scale) for n in (125_000, 250_000, 500_000, 1_000_000)] + [
+        ("cg", 50_000 // scale)
+    ]
     rows = []
     for name, n in cases:
         out = subprocess.run(

@@ -1,9 +1,10 @@
 """Claim: kernel products are near the machine's limit, with their errors stated.
 
-n = 20,000, d = 10, Matern 3/2, float32 tiles, all cores. ns per entry of K (n^2 of them, whether or not symmetry is used),
-best of a few calls, all in one run; beside it the error relative to the float64 product. Peers: PyTorch in chunks of rows,
-the faster of two formulas at its best chunk size, and KeOps (both in the bench extra, left out where missing); reading a
-stored float32 matrix (`K @ v`); NumPy's float32 matrix multiplication of the same sizes.
+n = 20,000, d = 10, Matern 3/2, float32 tiles, all cores. ns per entry of K (n^2 of them, whether or not
+symmetry is used), best of a few calls, all in one run; beside it the error relative to the float64
+product. Peers: PyTorch in chunks of rows, the faster of two formulas at its best chunk size, and KeOps
+(both in the bench extra, left out where missing); reading a stored float32 matrix (`K @ v`); NumPy's
+float32 matrix multiplication of the same sizes.
 
     python benchmarks/products.py [--n 20000]
 """
@@ -41,8 +42,15 @@ def torch_products(X, V):
                 out[i : i + chunk] = ((1 + r) * torch.exp(-r)) @ V
         return out.numpy()
 
-    choices = [(name, f, chunk) for name, f in (("expansion", by_expansion), ("cdist", by_cdist)) for chunk in (32, 64, 128, 256)]
-    return {f"PyTorch, {name}, chunks of {chunk}": (lambda f=f, chunk=chunk: run(f, chunk)) for name, f, chunk in choices}
+    choices = [
+        (name, f, chunk)
+        for name, f in (("expansion", by_expansion), ("cdist", by_cdist))
+        for chunk in (32, 64, 128, 256)
+    ]
+    return {
+        f"PyTorch, {name}, chunks of {chunk}": (lambda f=f, chunk=chunk: run(f, chunk))
+        for name, f, chunk in choices
+    }
 
 
 def keops_product(X, V):
@@ -55,7 +63,9 @@ def keops_product(X, V):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--n", type=int, default=20000)
     n = arguments.parse_args().n
     rng = np.random.default_rng(0)
@@ -64,7 +74,11 @@ def main():
     rows, times = [], {}
 
     def report(label, columns, function, reference, repeats=4):
-        error = "" if reference is None else f"{np.linalg.norm(function() - reference) / np.linalg.norm(reference):.1e}"
+        error = (
+            ""
+            if reference is None
+            else f"{np.linalg.norm(function() - reference) / np.linalg.norm(reference):.1e}"
+        )
         times[label, columns] = seconds = best_time(function, repeats=repeats)
         rows.append([label, columns, f"{seconds:.3f}", f"{seconds / n**2 * 1e9:.3f}", error])
         print(*rows[-1], flush=True)
@@ -106,11 +120,16 @@ def summary(times):
     def ratio(a, b):
         return f"{times[a] / times[b]:.2f}" if a in times and b in times else "?"
 
-    free, cached, stored = "itergp native, matrix-free", "itergp native, cached", "stored matrix, K @ V in float32"
+    free, cached, stored = (
+        "itergp native, matrix-free",
+        "itergp native, cached",
+        "stored matrix, K @ V in float32",
+    )
     print()
     print(
         f"native, one column: PyTorch takes {ratio(('PyTorch', 1), (free, 1))} times as long, "
-        f"KeOps {ratio(('KeOps', 1), (free, 1))}; reading a stored matrix is the 1 of {ratio((free, 1), (stored, 1))}"
+        f"KeOps {ratio(('KeOps', 1), (free, 1))}; reading a stored matrix is the 1 of "
+        f"{ratio((free, 1), (stored, 1))}"
     )
     print(f"cached: {ratio((cached, 1), (stored, 1))} of the time of the stored matrix")
     print(f"columns: 8 cost {ratio((free, 8), (free, 1))} times one, 64 cost {ratio((free, 64), (free, 1))}")

@@ -1,8 +1,8 @@
 """Claim: a fit spends its time in kernel products, and it is known where the rest goes.
 
-n = 20,000, d = 10 (the paper's synthetic set), Matern 3/2, float32 tiles: 100 CG actions, and the default schedule with
-1,024 actions; tiles evaluated anew for each product, or stored. The functions of the library are wrapped in timers from
-outside, and each second is counted once, for the innermost of them.
+n = 20,000, d = 10 (the paper's synthetic set), Matern 3/2, float32 tiles: 100 CG actions, and the default
+schedule with 1,024 actions; tiles evaluated anew for each product, or stored. The functions of the library
+are wrapped in timers from outside, and each second is counted once, for the innermost of them.
 
     python benchmarks/profile_fit.py [--n 20000] [--quick]
 """
@@ -30,8 +30,17 @@ PRODUCTS, ORTHONORMAL, PROJECTIONS = (
     "orthonormalisation: QR, subtractions",
     "orthonormalisation: products with Q",
 )
-WITH_Q, APPEND, CHOLESKY = "other products with Q and K Q", "storing Q and K Q", "extending the Cholesky factor"
-POLICY, BELIEF, ROUNDING, RECORD = "policy", "belief: updates column by column", "rounding bounds", "trace: ELBO, norms"
+WITH_Q, APPEND, CHOLESKY = (
+    "other products with Q and K Q",
+    "storing Q and K Q",
+    "extending the Cholesky factor",
+)
+POLICY, BELIEF, ROUNDING, RECORD = (
+    "policy",
+    "belief: updates column by column",
+    "rounding bounds",
+    "trace: ELBO, norms",
+)
 REST = "the rest"
 PARTS = [PRODUCTS, PROJECTIONS, ORTHONORMAL, WITH_Q, APPEND, CHOLESKY, POLICY, BELIEF, ROUNDING, RECORD, REST]
 
@@ -92,7 +101,9 @@ def profile(fit):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--n", type=int, default=20000)
     arguments.add_argument("--quick", action="store_true", help="n = 3,000")
     options = arguments.parse_args()
@@ -102,7 +113,13 @@ def main():
 
     def fit(policy, actions, cache, rows):
         return condition(
-            prior, X[:rows], y[:rows], 0.05, policy, MaxActions(actions), Compute("float32", cache=cache, engine="native")
+            prior,
+            X[:rows],
+            y[:rows],
+            0.05,
+            policy,
+            MaxActions(actions),
+            Compute("float32", cache=cache, engine="native"),
         )
 
     schedule = default_schedule(n, Budget(stop=MaxActions(1024)))
@@ -119,7 +136,14 @@ def main():
         run(2000)  # warm
         seconds, posterior = profile(functools.partial(run, n))
         total, last = seconds.total(), posterior.trace[-1]
-        columns.append([*(f"{100 * seconds[part] / total:.1f} %" for part in PARTS), f"{total:.2f}", last.actions, last.passes])
+        columns.append(
+            [
+                *(f"{100 * seconds[part] / total:.1f} %" for part in PARTS),
+                f"{total:.2f}",
+                last.actions,
+                last.passes,
+            ]
+        )
         print(f"{name}: {total:.2f} s", flush=True)
     print(f"\nn = {n}, d = 10\n")
     print_table(["part", *runs], zip([*PARTS, "seconds", "actions", "passes"], *columns, strict=True))

@@ -1,8 +1,9 @@
 """Claim: tau bounds the rounding of float32 products at real sizes.
 
-For real and synthetic data at n = 2,000, 10,000 and 50,000, the error of K q with float32 tiles is measured for the
-directions q where it is largest (block power iteration with the engine's own products), beside tau = Gram.rounding and
-beside u n k0, the textbook bound, which would exceed the noise. Prints a table; the last column must stay below 1.
+For real and synthetic data at n = 2,000, 10,000 and 50,000, the error of K q with float32 tiles is
+measured for the directions q where it is largest (block power iteration with the engine's own products),
+beside tau = Gram.rounding and beside u n k0, the textbook bound, which would exceed the noise. Prints a
+table; the last column must stay below 1.
 
     python benchmarks/rounding.py [--sizes 2000 10000 50000] [--engine native]
 """
@@ -19,8 +20,8 @@ from itergp.linalg.gram import UNIT, Gram
 def worst_ratio(kernel, X, engine, iterations=3, columns=8):
     """The largest |K32 q - K q| found, tau for that q, and the largest ratio of the two over all q tried.
 
-    Tried are random q, the constant one, and those that block power iteration on the error itself turns up, first the
-    leading ones (coherent errors), then orthogonal to them (incoherent errors).
+    Tried are random q, the constant one, and those that block power iteration on the error itself turns
+    up, first the leading ones (coherent errors), then orthogonal to them (incoherent errors).
     """
     single = Gram(kernel, X, Compute("float32", cache=0, engine=engine))
     double = Gram(kernel, X, Compute("float64", cache=0, engine=engine))
@@ -66,7 +67,17 @@ def main():
                 if n > 20000 and label.startswith("rq"):
                     continue
                 error, tau, ratio = worst_ratio(kernel, X, options.engine, iterations=3 if n > 20000 else 4)
-                rows.append([n, name, label, f"{error:.2e}", f"{tau:.2e}", f"{UNIT['float32'] * n:.2e}", f"{ratio:.3f}"])
+                rows.append(
+                    [
+                        n,
+                        name,
+                        label,
+                        f"{error:.2e}",
+                        f"{tau:.2e}",
+                        f"{UNIT['float32'] * n:.2e}",
+                        f"{ratio:.3f}",
+                    ]
+                )
                 print(*rows[-1], flush=True)
     print_table(["n", "data", "kernel", "largest error", "tau there", "u n k0", "worst error / tau"], rows)
 

@@ -1,9 +1,10 @@
 """Claim: draws that are functions vary as much as the posterior does.
 
-For each kernel, over dimensions 1 to 12, noises 1e-8 to 1 and several seeds, n = 1,500 rows: the variance of the draws given
-their features, over the variance of the exact GP by dense NumPy; at rows of the data, between them, beyond their edge and
-far away. Exact for each set of features, so there is no error of drawing. Beside it the same number of frequencies drawn
-from the spectral density itself, with equal weights. Prints a table.
+For each kernel, over dimensions 1 to 12, noises 1e-8 to 1 and several seeds, n = 1,500 rows: the variance
+of the draws given their features, over the variance of the exact GP by dense NumPy; at rows of the data,
+between them, beyond their edge and far away. Exact for each set of features, so there is no error of
+drawing. Beside it the same number of frequencies drawn from the spectral density itself, with equal
+weights. Prints a table.
 
     python benchmarks/samples.py [--rows 1500] [--seeds 3] [--features 4096]
 """
@@ -14,7 +15,19 @@ import numpy as np
 import scipy.linalg
 
 from common import print_table
-from itergp import RBF, Constant, Linear, Matern12, Matern32, Matern52, MaxActions, Periodic, Prior, RationalQuadratic, condition
+from itergp import (
+    RBF,
+    Constant,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    MaxActions,
+    Periodic,
+    Prior,
+    RationalQuadratic,
+    condition,
+)
 from itergp.prior import spectra
 
 LENGTHSCALE = {1: 0.3, 2: 0.3, 5: 1.0, 12: 2.0}
@@ -31,7 +44,9 @@ KERNELS = {
     "RBF + Matern12": lambda scale, d: RBF(2 * scale) + 0.1 * Matern12(scale),
     "Matern32 * Matern52": lambda scale, d: Matern32(scale) * Matern52(2 * scale),
     "Matern32.on([0]) * RBF.on([d - 1])": lambda scale, d: Matern32(scale).on([0]) * RBF(scale).on([d - 1]),
-    "(RBF + Constant) * (Matern32 + Linear)": lambda scale, d: (RBF(scale) + Constant(0.5)) * (Matern32(scale) + Linear(2.0)),
+    "(RBF + Constant) * (Matern32 + Linear)": lambda scale, d: (
+        (RBF(scale) + Constant(0.5)) * (Matern32(scale) + Linear(2.0))
+    ),
 }
 
 
@@ -43,7 +58,9 @@ def plain(rng, size):
 def ratios(kernel, d, rows, seeds, features):
     rng = np.random.default_rng([7, d])
     X = rng.uniform(0, 1, (rows, d))
-    T = np.concatenate([X[:30], rng.uniform(0.05, 0.95, (30, d)), rng.uniform(1.0, 1.4, (15, d)), rng.uniform(5, 9, (5, d))])
+    T = np.concatenate(
+        [X[:30], rng.uniform(0.05, 0.95, (30, d)), rng.uniform(1.0, 1.4, (15, d)), rng.uniform(5, 9, (5, d))]
+    )
     K, k, k0 = kernel(X, X), kernel(X, T), kernel.diagonal(T)
     weights = [scipy.linalg.solve(K + noise * np.eye(rows), k, assume_a="pos") for noise in NOISES]
     posterior, found = condition(Prior(kernel), X, np.zeros(rows), 1.0, stop=MaxActions(1)), []

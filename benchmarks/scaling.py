@@ -1,9 +1,10 @@
-"""Claim: memory grows linearly with n; time quadratically where there are passes over K, and linearly where there are none.
+"""Claim: memory grows linearly with n; time quadratically where there are passes over K, and linearly
+where there are none.
 
-d = 10, Matern 3/2, float32 tiles, never stored: one product K v; a fit with 10 CG actions; a fit with 200 pivoted unit-vector
-actions (no pass). Each in a process of its own, warm; memory is the peak above what imports and data take. Exponents are
-fitted by least squares to the logarithms over the four largest sizes. The figure is drawn to docs/figures/scaling.png, in
-quick runs to benchmarks/out.
+d = 10, Matern 3/2, float32 tiles, never stored: one product K v; a fit with 10 CG actions; a fit with 200
+pivoted unit-vector actions (no pass). Each in a process of its own, warm; memory is the peak above what
+imports and data take. Exponents are fitted by least squares to the logarithms over the four largest sizes.
+The figure is drawn to docs/figures/scaling.png, in quick runs to benchmarks/out.
 
     python benchmarks/scaling.py [--quick]
 """
@@ -70,11 +71,19 @@ def draw(sizes, results, path):
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, 2)
-    axes[1].loglog(sizes, 4e-9 * np.square(sizes, dtype=float), color="0.5", ls="--", label="a stored float32 matrix: $n^2$")
+    axes[1].loglog(
+        sizes,
+        4e-9 * np.square(sizes, dtype=float),
+        color="0.5",
+        ls="--",
+        label="a stored float32 matrix: $n^2$",
+    )
     for k, (axis, title) in enumerate(zip(axes, ("seconds", "peak memory above the data, GB"), strict=True)):
         for case, (_, label, colour, marker) in CASES.items():
             p = exponent(sizes, results[case][:, k])
-            axis.loglog(sizes, results[case][:, k], color=colour, marker=marker, label=f"{label}: $n^{{{p:.2f}}}$")
+            axis.loglog(
+                sizes, results[case][:, k], color=colour, marker=marker, label=f"{label}: $n^{{{p:.2f}}}$"
+            )
         axis.set_title(title, loc="left", fontsize=11)
         axis.set_xlabel("n")
         axis.set_xticks(sizes, [f"{n // 1000}k" for n in sizes])
@@ -87,7 +96,9 @@ def draw(sizes, results, path):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--quick", action="store_true", help="2,000 to 16,000 rows")
     arguments.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = arguments.parse_args()
@@ -104,7 +115,14 @@ def main():
             print(f"n = {n}, {CASES[case][1]}: {seconds:.3f} s, {size / 1e9:.2g} GB", flush=True)
     results = {case: np.array(values) for case, values in results.items()}
     rows = [
-        [n, *(text for case in CASES for text in (f"{results[case][i, 0]:.3f}", f"{results[case][i, 1]:.2g}"))]
+        [
+            n,
+            *(
+                text
+                for case in CASES
+                for text in (f"{results[case][i, 0]:.3f}", f"{results[case][i, 1]:.2g}")
+            ),
+        ]
         for i, n in enumerate(sizes)
     ]
     fitted = [f"{exponent(sizes, results[case][:, k]):.2f}" for case in CASES for k in (0, 1)]

@@ -1,8 +1,9 @@
 """Files under fire: kill -9, mutated files, full disks and read-only folders.
 
-    python benchmarks/soak.py kill --count 50       a checkpointed fit is killed at a random moment, and resumed
-    python benchmarks/soak.py mutate --count 100000  models and checkpoints are damaged or forged in every way, and read
-    python benchmarks/soak.py disk --count 50       fits and models are written where there is no room, or no permission
+    python benchmarks/soak.py kill --count 50 a checkpointed fit is killed at a random moment, and resumed
+    python benchmarks/soak.py mutate --count 100000 models and checkpoints are damaged or forged in every
+    way, and read python benchmarks/soak.py disk --count 50 fits and models are written where there is no
+    room, or no permission
 
 Each prints what it did and a line VIOLATION for whatever went wrong, and fails if there was any.
 """
@@ -45,7 +46,9 @@ from itergp import (
 from itergp.storage import Checkpoint, files, fingerprint, load, save
 
 POLICIES = {
-    "schedule": lambda: Schedule((PseudoInput(block_size=16), 32), (BlockKrylov(16), 64), (ConjugateGradient(), None)),
+    "schedule": lambda: Schedule(
+        (PseudoInput(block_size=16), 32), (BlockKrylov(16), 64), (ConjugateGradient(), None)
+    ),
     "cg": lambda: ConjugateGradient(),
     "random": lambda: RandomAction(3),
     "pivoted": lambda: UnitVector("pivoted", block_size=2),
@@ -56,11 +59,14 @@ POLICIES = {
 def make_problem(n, seed=0, noise=0.02):
     rng = np.random.default_rng([seed, n])
     X = rng.uniform(-1, 1, (n, 3))
-    return Problem(Prior(1.3 * Matern32(0.4)), X, np.sin(3 * X.sum(axis=1)) + 0.1 * rng.standard_normal(n), noise)
+    return Problem(
+        Prior(1.3 * Matern32(0.4)), X, np.sin(3 * X.sum(axis=1)) + 0.1 * rng.standard_normal(n), noise
+    )
 
 
 def fit(folder, policy, n, actions, seed=0, every=0.0):
-    """A checkpointed fit, from where the last one in that folder ended: the posterior, and the action it resumed at."""
+    """A checkpointed fit, from where the last one in that folder ended: the posterior, and the action it
+    resumed at."""
     problem, policy = make_problem(n, seed), POLICIES[policy]()
     if folder is None:
         return Posterior(problem, solve(problem, policy, MaxActions(actions), seed=seed), policy), None
@@ -75,7 +81,10 @@ def fit(folder, policy, n, actions, seed=0, every=0.0):
 def same(a, b):
     """Whether two posteriors agree to the bit, also in what they have done so far."""
     X = np.random.default_rng(1).uniform(-1, 1, (20, a.problem.X.shape[1]))
-    numbers = lambda p: (p.mean(X), p.var(X), p.state.residual, p.state.representer_weights, p.state.z, p.state.tau)  # noqa: E731
+
+    def numbers(p):
+        return p.mean(X), p.var(X), p.state.residual, p.state.representer_weights, p.state.z, p.state.tau
+
     return a.rank == b.rank and all(np.array_equal(x, y) for x, y in zip(numbers(a), numbers(b), strict=True))
 
 
@@ -90,7 +99,8 @@ class Tally(collections.Counter):
 
 
 def kill(count, n=1200, actions=300, seed=0):
-    """Kill a fit in another process at a random moment after its first checkpoint, until it is through; then compare."""
+    """Kill a fit in another process at a random moment after its first checkpoint, until it is through;
+    then compare."""
     tally, rng = Tally(), np.random.default_rng(seed)
     for i in range(count):
         policy = list(POLICIES)[i % len(POLICIES)]
@@ -102,7 +112,9 @@ def kill(count, n=1200, actions=300, seed=0):
             resumed, at = fit(folder, policy, n, actions, seed + i)
             kept = at is not None and at > 0
             good = kept and same(whole, resumed)
-            tally["resumed to the same bits" if good else f"VIOLATION {policy}, fit {seed + i}, resumed at {at}"] += 1
+            tally[
+                "resumed to the same bits" if good else f"VIOLATION {policy}, fit {seed + i}, resumed at {at}"
+            ] += 1
             tally["killed before its end" if kept and at < actions else "was through already"] += 1
             tally["left a file half written"] += found
     return tally
@@ -170,7 +182,19 @@ def garbage(data, rng):
     return rng.bytes(int(rng.integers(0, 400)))
 
 
-MUTATIONS = (flip, flip, flip, truncate, insert, remove, exchange, blank, another_number, another_number, garbage)
+MUTATIONS = (
+    flip,
+    flip,
+    flip,
+    truncate,
+    insert,
+    remove,
+    exchange,
+    blank,
+    another_number,
+    another_number,
+    garbage,
+)
 
 
 def forge(data, rng):
@@ -193,7 +217,23 @@ def forge(data, rng):
     return whole[:place] + digest + whole[place + 64 :] if place >= len(mark) else whole
 
 
-STRANGE = (None, True, -1, 0, 3, 10**12, 0.5, "", "x", [], {}, [1, 2], {"type": "RBF"}, {"array": "X"}, "../model")
+STRANGE = (
+    None,
+    True,
+    -1,
+    0,
+    3,
+    10**12,
+    0.5,
+    "",
+    "x",
+    [],
+    {},
+    [1, 2],
+    {"type": "RBF"},
+    {"array": "X"},
+    "../model",
+)
 
 
 def _edit(tree, rng):
@@ -215,7 +255,11 @@ def _edit(tree, rng):
 def make_models(folder):
     """A few models of every make: the paths, and what each must give."""
     made, problem = [], make_problem(12)
-    policies = (*(make() for make in POLICIES.values()), SparseBlock([[0, 3], [1, 2, 5]]), lambda s: np.ones(12))
+    policies = (
+        *(make() for make in POLICIES.values()),
+        SparseBlock([[0, 3], [1, 2, 5]]),
+        lambda s: np.ones(12),
+    )
     for i, policy in enumerate(policies):
         posterior = Posterior(problem, solve(problem, policy, MaxActions(5), seed=i), policy)
         for refinable in (True, False):
@@ -237,7 +281,10 @@ def mutate_models(count, seed=0):
             mutant = mutation(data, rng)
             path.write_bytes(mutant)
             _judge(
-                tally, f"model {mutation.__name__}", lambda posterior=posterior: same(load(path)[0], posterior), mutant == data
+                tally,
+                f"model {mutation.__name__}",
+                lambda posterior=posterior: same(load(path)[0], posterior),
+                mutant == data,
             )
     return tally
 
@@ -275,13 +322,18 @@ NUMBERS = (np.nan, np.inf, -np.inf, -1.0, 0.0, 1.0, 1e-300, 1e150, 1e308, -1e308
 
 
 def forge_arrays(original, path, rng):
-    """An array is edited, cut, turned or exchanged for another by somebody who writes files as the library does."""
+    """An array is edited, cut, turned or exchanged for another by somebody who writes files as the library
+    does."""
     value, tensors, _ = files.read(original, "model")
     tensors = {name: np.array(array) for name, array in tensors.items()}
     name, other = (sorted(tensors)[int(i)] for i in rng.integers(0, len(tensors), 2))
     array, kind = tensors[name], rng.random()
     if kind < 0.6 and array.size:
-        number = NUMBERS[int(rng.integers(len(NUMBERS)))] if array.dtype.kind == "f" else int(rng.choice([-1, 0, 10**9]))
+        number = (
+            NUMBERS[int(rng.integers(len(NUMBERS)))]
+            if array.dtype.kind == "f"
+            else int(rng.choice([-1, 0, 10**9]))
+        )
         array.reshape(-1)[int(rng.integers(array.size))] = number
     elif kind < 0.7:
         tensors[name] = np.ascontiguousarray(array[:-1])
@@ -325,7 +377,8 @@ class _Checkpoints:
                 fit(path, policy, 14, actions, seed)
         self.posterior = fit(None, policy, 14, 9)[0]
         self.files, self.others = (
-            {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")}  # all but the lock
+            # all but the lock
+            {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")}
             for folder in (self.whole, self.other)
         )
 
@@ -363,12 +416,17 @@ class _Checkpoints:
         if name != "manifest.json" and place >= len(files._MARK_IN_HEADER):
             manifest = files.read_text(self.folder / "manifest.json", "checkpoint")
             for entry in (*manifest["segments"], manifest["state"], manifest["memory"]):
-                entry["digest"] = forged[place : place + 64].decode() if entry["file"] == name else entry["digest"]
+                entry["digest"] = (
+                    forged[place : place + 64].decode() if entry["file"] == name else entry["digest"]
+                )
             files.write_text(self.folder / "manifest.json", "checkpoint", manifest)
 
     def resume(self):
         problem, policy = make_problem(14), POLICIES[self.policy]()
-        with Checkpoint(self.folder, fingerprint(problem, policy, 0)) as checkpoint, warnings.catch_warnings():
+        with (
+            Checkpoint(self.folder, fingerprint(problem, policy, 0)) as checkpoint,
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore", StorageWarning)  # where files are missing it starts anew
             state = checkpoint.resume(problem, policy)
         return state and Posterior(problem, state, policy)
@@ -402,7 +460,8 @@ def forge_checkpoints(count, seed=0):
 
 
 def mutate(count, seed=0):
-    """Of ten files, four are damaged models, three damaged checkpoints, two forged models, and one a forged checkpoint."""
+    """Of ten files, four are damaged models, three damaged checkpoints, two forged models, and one a
+    forged checkpoint."""
     tally, tenth = Tally(), count // 10
     tally.update(mutate_models(count - 6 * tenth, seed))
     tally.update(mutate_checkpoints(3 * tenth, seed))
@@ -456,7 +515,10 @@ def disk(count, seed=0, n=60, actions=40):
     for i in range(count):
         policy = list(POLICIES)[i % len(POLICIES)]
         whole, _ = fit(None, policy, n, actions, i)
-        with tempfile.TemporaryDirectory() as folder, no_room(folder, int(rng.integers(3, 30)) * 4096) as small:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            no_room(folder, int(rng.integers(3, 30)) * 4096) as small,
+        ):
             _must_go_on(tally, f"full disk, {policy}", small / "fit", policy, n, actions, i, whole)
             _must_keep(tally, f"full disk, {policy}", small / "model", whole)
         with tempfile.TemporaryDirectory() as folder:
@@ -491,7 +553,8 @@ def _must_go_on(tally, what, path, policy, n, actions, seed, whole):
 
 
 def _must_keep(tally, what, path, posterior):
-    """A model that cannot be written is an error, nothing is left of it, and the model that was there stays."""
+    """A model that cannot be written is an error, nothing is left of it, and the model that was there
+    stays."""
     problem = make_problem(3)
     small = Posterior(problem, solve(problem, UnitVector(), MaxActions(2)))
     with contextlib.suppress(StorageError):
@@ -515,7 +578,9 @@ COMMANDS = {"kill": (kill, 50), "mutate": (mutate, 100000), "disk": (disk, 50)}
 
 def run(commands, about):
     """The command line of a soak: {name: (function of a count and a seed, how often by default)}."""
-    arguments = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("command", choices=[*commands, "all"])
     arguments.add_argument("--count", type=int, help="how often; by default as above")
     arguments.add_argument("--seed", type=int, default=0)

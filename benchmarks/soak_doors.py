@@ -1,11 +1,12 @@
 """The command line and the doors of the library under fire, in folders of their own.
 
-    python benchmarks/soak_doors.py kill --count 160     update, refine, report and predict are killed; every file is old or new
-    python benchmarks/soak_doors.py signal --count 40    SIGTERM and SIGHUP during a fit: a valid model, or none
-    python benchmarks/soak_doors.py together --count 40  two fits on one checkpoint: one is done, and resumes
-    python benchmarks/soak_doors.py places --count 200   pipes, devices, sockets, links and permissions where files should go
-    python benchmarks/soak_doors.py memory --count 60    fits under RLIMIT_AS: done, or MemoryLimitError
-    python benchmarks/soak_doors.py predict --count 10000  the same answers, and no memory lost
+    python benchmarks/soak_doors.py kill --count 160 update, refine, report and predict are killed; every
+    file is old or new python benchmarks/soak_doors.py signal --count 40 SIGTERM and SIGHUP during a fit: a
+    valid model, or none python benchmarks/soak_doors.py together --count 40 two fits on one checkpoint:
+    one is done, and resumes python benchmarks/soak_doors.py places --count 200 pipes, devices, sockets,
+    links and permissions where files should go python benchmarks/soak_doors.py memory --count 60 fits
+    under RLIMIT_AS: done, or MemoryLimitError python benchmarks/soak_doors.py predict --count 10000 the
+    same answers, and no memory lost
 
 Each prints what it did and a line VIOLATION for whatever went wrong, and fails if there was any.
 """
@@ -36,7 +37,9 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 
 
 def itergp(*arguments, **more):
-    return subprocess.run([*ITERGP, *map(str, arguments)], capture_output=True, text=True, env=ENVIRONMENT, **more)
+    return subprocess.run(
+        [*ITERGP, *map(str, arguments)], capture_output=True, text=True, env=ENVIRONMENT, **more
+    )
 
 
 def write_rows(path, n, seed=0, d=3):
@@ -52,7 +55,8 @@ def temporary_files(folder):
 
 
 def kill(count, seed=0, n=1500):
-    """After a kill the file is the old one or the new one, to the byte where it is a model; and the same command then works."""
+    """After a kill the file is the old one or the new one, to the byte where it is a model; and the same
+    command then works."""
     tally, rng = Tally(), np.random.default_rng([seed, 6])
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole"
@@ -90,12 +94,16 @@ def _kill_one(tally, rng, name, arguments, out, whole, folder):
     new, lasts = _EXPECTED[name]
     shutil.copytree(whole, folder)
     old = _meaning(folder / out)
-    with subprocess.Popen([*ITERGP, *arguments], cwd=folder, env=ENVIRONMENT, stdout=-3, stderr=-3) as process:
+    with subprocess.Popen(
+        [*ITERGP, *arguments], cwd=folder, env=ENVIRONMENT, stdout=-3, stderr=-3
+    ) as process:
         time.sleep(rng.uniform(0.3, 1.05) * lasts)
         process.send_signal(signal.SIGKILL)
     found = _meaning(folder / out)
     tally[
-        f"{name}: the {'new' if found == new else 'old'} file" if found in (old, new) else f"VIOLATION {name}: another file"
+        f"{name}: the {'new' if found == new else 'old'} file"
+        if found in (old, new)
+        else f"VIOLATION {name}: another file"
     ] += 1
     tally[f"{name}: a temporary file was left"] += bool(temporary_files(folder))
     if (folder / "model.itergp").stat().st_mode & 0o777 != 0o600:
@@ -103,7 +111,10 @@ def _kill_one(tally, rng, name, arguments, out, whole, folder):
     if found == old:
         again = itergp(*arguments, cwd=folder)
         if again.returncode or _meaning(folder / out) != new or temporary_files(folder):
-            tally[f"VIOLATION {name}: afterwards {again.returncode}, {again.stderr[-200:]}, {temporary_files(folder)}"] += 1
+            tally[
+                f"VIOLATION {name}: afterwards {again.returncode}, {again.stderr[-200:]}, "
+                f"{temporary_files(folder)}"
+            ] += 1
     shutil.rmtree(folder)
 
 
@@ -115,14 +126,19 @@ def _meaning(path):
         X, _ = synthetic(20, 3, seed=2)
         mean, std = IterGPRegressor.load(path).predict(X, return_std=True)
         return mean.tobytes() + std.tobytes()
-    return path.suffix if path.suffix == ".html" and path.read_text().rstrip().endswith("</html>") else path.read_bytes()
+    return (
+        path.suffix
+        if path.suffix == ".html" and path.read_text().rstrip().endswith("</html>")
+        else path.read_bytes()
+    )
 
 
 # Signals that ask a program to end.
 
 
 def signal_fit(count, seed=0, n=6000, longest=9.0):
-    """SIGTERM or SIGHUP: the exit code says so, and the model is one that predicts, or the one that was there before."""
+    """SIGTERM or SIGHUP: the exit code says so, and the model is one that predicts, or the one that was
+    there before."""
     tally, rng = Tally(), np.random.default_rng([seed, 7])
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
@@ -131,7 +147,9 @@ def signal_fit(count, seed=0, n=6000, longest=9.0):
             number = (signal.SIGTERM, signal.SIGHUP)[i % 2]
             (folder / "model.itergp").write_text("old")
             command = [*ITERGP, "fit", "train.csv", "--target", "y", "--budget", "3000 actions"]
-            with subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=-1, stderr=-2, text=True) as process:
+            with subprocess.Popen(
+                command, cwd=folder, env=ENVIRONMENT, stdout=-1, stderr=-2, text=True
+            ) as process:
                 time.sleep(rng.uniform(0.1, longest))
                 process.send_signal(number)
                 asked = time.perf_counter()
@@ -140,12 +158,19 @@ def signal_fit(count, seed=0, n=6000, longest=9.0):
             content = (folder / "model.itergp").read_bytes()
             what = f"{number.name}: {'the old file stays' if content == b'old' else 'a model that predicts'}"
             try:
-                good = content == b"old" or np.isfinite(IterGPRegressor.load(folder / "model.itergp").predict(np.zeros((1, 3))))
+                good = content == b"old" or np.isfinite(
+                    IterGPRegressor.load(folder / "model.itergp").predict(np.zeros((1, 3)))
+                )
             except Exception as error:
                 good, said = False, f"{type(error).__name__}: {error}"
-            early = content == b"old" and process.returncode in (-number, 128 + number, 130)  # before there was anything to save
+            # before there was anything to save
+            early = content == b"old" and process.returncode in (-number, 128 + number, 130)
             good = bool(good) and "Traceback" not in said and (early or content != b"old") and waited < 10
-            tally[what if good else f"VIOLATION {what}, exit code {process.returncode}, {waited:.1f} s: {said[-200:]}"] += 1
+            tally[
+                what
+                if good
+                else f"VIOLATION {what}, exit code {process.returncode}, {waited:.1f} s: {said[-200:]}"
+            ] += 1
     return tally
 
 
@@ -166,19 +191,28 @@ except StorageError as error:
 
 
 def together(count, seed=0):
-    """Both begin at once: each is done, or refused by the number of the other; a third one resumes at the end."""
+    """Both begin at once: each is done, or refused by the number of the other; a third one resumes at the
+    end."""
     tally = Tally()
     for _ in range(count):
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-c", BOTH, str(Path(folder) / "fit")]
-            both = [subprocess.Popen(command, stdin=-1, stdout=-1, text=True, env=ENVIRONMENT) for _ in range(2)]
+            both = [
+                subprocess.Popen(command, stdin=-1, stdout=-1, text=True, env=ENVIRONMENT) for _ in range(2)
+            ]
             for process in both:
                 process.stdin.write("go\n")
                 process.stdin.flush()
             said = sorted(process.communicate()[0].strip() for process in both)
-            again = subprocess.run(command, input="go\n", capture_output=True, text=True, env=ENVIRONMENT).stdout.strip()
+            again = subprocess.run(
+                command, input="go\n", capture_output=True, text=True, env=ENVIRONMENT
+            ).stdout.strip()
         good = again == "80" and said in (["0", "refused"], ["0", "80"])
-        tally[f"the fits said {' and '.join(said)}, the third resumed" if good else f"VIOLATION {said}, then {again}"] += 1
+        tally[
+            f"the fits said {' and '.join(said)}, the third resumed"
+            if good
+            else f"VIOLATION {said}, then {again}"
+        ] += 1
     return tally
 
 
@@ -219,7 +253,14 @@ def _locked(path):
     path.chmod(0o444)
 
 
-PLACES = {"pipe": _pipe, "device": _device, "socket": _socket, "folder": Path.mkdir, "link": _link, "private": _private}
+PLACES = {
+    "pipe": _pipe,
+    "device": _device,
+    "socket": _socket,
+    "folder": Path.mkdir,
+    "link": _link,
+    "private": _private,
+}
 PLACES["locked"] = _locked
 DOORS = {
     "save": lambda model, path: model.save(path),
@@ -229,7 +270,8 @@ DOORS = {
 
 
 def places(count, seed=0):
-    """Only ordinary files are replaced, where one may write; links stay links, and files keep mode and owner."""
+    """Only ordinary files are replaced, where one may write; links stay links, and files keep mode and
+    owner."""
     tally = Tally()
     X, y = synthetic(40, 2)
     model = IterGPRegressor(noise=0.05, learn=False, budget="6 actions").fit(X, y)
@@ -281,7 +323,8 @@ except MemoryLimitError as error:
 
 
 def memory(count, seed=0):
-    """From 300 MB of addresses to 6 GB: a fit is done, or ends in MemoryLimitError; no signal, no foreign error."""
+    """From 300 MB of addresses to 6 GB: a fit is done, or ends in MemoryLimitError; no signal, no foreign
+    error."""
     tally, rng = Tally(), np.random.default_rng([seed, 8])
     for _ in range(count):
         size, n = int(3e8 * 20 ** rng.uniform()), int(rng.choice([500, 3000, 20000]))
@@ -290,7 +333,9 @@ def memory(count, seed=0):
         try:
             what = json.loads(found.stdout)
         except ValueError:
-            what = f"VIOLATION {size / 1e6:.0f} MB, n = {n}: exit code {found.returncode}, {found.stderr[-300:]}"
+            what = (
+                f"VIOLATION {size / 1e6:.0f} MB, n = {n}: exit code {found.returncode}, {found.stderr[-300:]}"
+            )
         tally[what] += 1
     return tally
 
@@ -318,7 +363,8 @@ def predict(count, seed=0, n=3000):
             sizes.append(resident())
     first, last = np.median(seconds[: count // 10]), np.median(seconds[-count // 10 :])
     tally[
-        f"(RSS {sizes[0] / 1e6:.0f} MB, then {sizes[-1] / 1e6:.0f} MB; {1e3 * first:.1f} ms a call, then {1e3 * last:.1f} ms)"
+        f"(RSS {sizes[0] / 1e6:.0f} MB, then {sizes[-1] / 1e6:.0f} MB; {1e3 * first:.1f} ms a call, then "
+        f"{1e3 * last:.1f} ms)"
     ] = count
     if sizes[-1] > sizes[len(sizes) // 5] + 50e6:
         tally[f"VIOLATION memory grows: {[round(size / 1e6) for size in sizes]} MB"] += 1

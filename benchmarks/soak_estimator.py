@@ -1,8 +1,10 @@
-"""Whole fits under fire: kill -9 and Ctrl-C at random moments of IterGPRegressor.fit, learning included; and long streams.
+"""Whole fits under fire: kill -9 and Ctrl-C at random moments of IterGPRegressor.fit, learning included;
+and long streams.
 
     python benchmarks/soak_estimator.py kill --count 50       resumed from its checkpoint, to the same bits
     python benchmarks/soak_estimator.py interrupt --count 20  answered within two seconds, with a valid model
-    python benchmarks/soak_estimator.py stream --count 10000  rows one at a time: seconds, memory, and the exact GP's mean
+    python benchmarks/soak_estimator.py stream --count 10000 rows one at a time: seconds, memory, and the
+    exact GP's mean
 
 Each prints what it did and a line VIOLATION for whatever went wrong, and fails if there was any.
 """
@@ -27,7 +29,10 @@ from itergp.linalg.compute import peak_bytes
 from itergp.solver.state import Status
 from soak import Tally, run
 
-KILLED, INTERRUPTED = {"n": 3000, "d": 3, "budget": "400 actions"}, {"n": 20000, "d": 5, "budget": "4000 actions"}
+KILLED, INTERRUPTED = (
+    {"n": 3000, "d": 3, "budget": "400 actions"},
+    {"n": 20000, "d": 5, "budget": "4000 actions"},
+)
 POLICIES = ("auto", "cg", "pseudo-input", "random", "block-krylov")
 SECONDS = 2.0  # in which Ctrl-C must be answered
 FIRST, FEATURES = (500, 0), 3  # rows of the fit before a stream begins
@@ -51,14 +56,17 @@ def prediction(model, job):
 
 def child(command, *arguments):
     """A fit in another process, which says on a line of its own that it begins."""
-    return subprocess.Popen([sys.executable, __file__, "child", command, *arguments], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, __file__, "child", command, *arguments], stdout=subprocess.PIPE, text=True
+    )
 
 
 # kill -9.
 
 
 def kill(count, seed=0, job=KILLED):
-    """Kill a checkpointed fit at a random moment after its first manifest, fit again, compare with one that was left alone."""
+    """Kill a checkpointed fit at a random moment after its first manifest, fit again, compare with one
+    that was left alone."""
     tally, rng, wholes = Tally(), np.random.default_rng(seed), {}
     for i in range(count):
         policy = POLICIES[i % len(POLICIES)]
@@ -73,9 +81,16 @@ def kill(count, seed=0, job=KILLED):
         again, std_again = prediction(model, job)
         same, kept = np.array_equal(mean, again) and np.array_equal(std, std_again), model.trace_.resumed_from
         good = same and (kept > 0) == actions
-        what = f"VIOLATION {policy}, fit {i}: same bits {same}, actions in the checkpoint {actions}, resumed from {kept}"
+        what = (
+            f"VIOLATION {policy}, fit {i}: same bits {same}, actions in the checkpoint {actions}, "
+            f"resumed from {kept}"
+        )
         tally["resumed to the same bits" if good else what] += 1
-        tally["killed while acting, actions kept" if kept else "killed while learning, or before the first action"] += 1
+        tally[
+            "killed while acting, actions kept"
+            if kept
+            else "killed while learning, or before the first action"
+        ] += 1
     return tally
 
 
@@ -94,7 +109,8 @@ def _killed(folder, policy, job, moment):
 
 
 def interrupt(count, seed=0, job=INTERRUPTED, longest=12.0):
-    """Ctrl-C at a random moment of a long fit: how long until it returned, and whether what it returned is a model."""
+    """Ctrl-C at a random moment of a long fit: how long until it returned, and whether what it returned is
+    a model."""
     tally, rng, answers = Tally(), np.random.default_rng(seed), []
     for _ in range(count):
         moment = rng.uniform(0.05, longest)
@@ -103,15 +119,24 @@ def interrupt(count, seed=0, job=INTERRUPTED, longest=12.0):
             time.sleep(moment)
             asked = time.monotonic()
             process.send_signal(signal.SIGINT)
-            if not select.select([process.stdout], [], [], 120.0)[0]:  # it looks at its model before it answers
+            # it looks at its model before it answers
+            if not select.select([process.stdout], [], [], 120.0)[0]:
                 process.kill()
             line = process.stdout.readline()
         found = json.loads(line) if line else {"error": "no answer"}
         answers.append(found.get("returned", np.inf) - asked)
         valid = found.get("valid", False) and answers[-1] <= SECONDS
-        tally["valid model in time" if valid else f"VIOLATION after {moment:.2f} s: {answers[-1]:.2f} s, {found}"] += 1
-        tally["while acting" if found.get("actions", 0) > 128 else "while learning, or in the first actions"] += 1
-    tally[f"(the slowest answer took {max(answers):.2f} s, the median one {np.median(answers):.2f} s)"] = count
+        tally[
+            "valid model in time"
+            if valid
+            else f"VIOLATION after {moment:.2f} s: {answers[-1]:.2f} s, {found}"
+        ] += 1
+        tally[
+            "while acting" if found.get("actions", 0) > 128 else "while learning, or in the first actions"
+        ] += 1
+    tally[f"(the slowest answer took {max(answers):.2f} s, the median one {np.median(answers):.2f} s)"] = (
+        count
+    )
     return tally
 
 
@@ -123,20 +148,30 @@ def interrupted_fit(job):
     model = fit(job)
     returned = time.monotonic()
     mean, std = prediction(model, job)
-    valid = bool(np.isfinite(mean).all() and np.isfinite(std).all() and (std > 0).all() and model.status_ is Status.INTERRUPTED)
+    valid = bool(
+        np.isfinite(mean).all()
+        and np.isfinite(std).all()
+        and (std > 0).all()
+        and model.status_ is Status.INTERRUPTED
+    )
     with tempfile.TemporaryDirectory() as folder:
         model.save(os.path.join(folder, "model.itergp"))
-        same = np.array_equal(mean, IterGPRegressor.load(os.path.join(folder, "model.itergp")).predict(data(**job)[2]))
+        same = np.array_equal(
+            mean, IterGPRegressor.load(os.path.join(folder, "model.itergp")).predict(data(**job)[2])
+        )
     model.refine("20 actions")
     valid = valid and bool(same) and bool(np.isfinite(prediction(model, job)[0]).all())
-    print(json.dumps({"returned": returned, "valid": valid, "actions": model.posterior_.rank - 20}), flush=True)
+    print(
+        json.dumps({"returned": returned, "valid": valid, "actions": model.posterior_.rank - 20}), flush=True
+    )
 
 
 # Rows one at a time.
 
 
 def stream(count, seed=0, firsts=FIRST):
-    """`partial_fit` with one row at a time, after a fit and from nothing (which ends earlier: it is the same soon)."""
+    """`partial_fit` with one row at a time, after a fit and from nothing (which ends earlier: it is the
+    same soon)."""
     tally = Tally()
     for first in firsts:
         _stream(tally, first, count if first else min(count, 2000), seed)
@@ -157,15 +192,28 @@ def _stream(tally, first, count, seed):
         low, median, high = np.quantile(seconds, [0.1, 0.5, 0.9])
         n, r = model.posterior_.problem.n, model.posterior_.rank
         least, whole = min(least, median), _seconds_of_a_pass(n, r)
-        price = f"{1e3 * median:.1f} ms ({1e3 * low:.1f} to {1e3 * high:.1f}), a pass over n x r numbers {1e3 * whole:.1f} ms"
+        price = (
+            f"{1e3 * median:.1f} ms ({1e3 * low:.1f} to {1e3 * high:.1f}), a pass over n x r numbers "
+            f"{1e3 * whole:.1f} ms"
+        )
         memory = f"{_resident() / 1e9:.2f} GB, {peak_bytes() / 1e9:.2f} GB at most"
         print(f"  from {first}: {n:6d} rows, {r:6d} actions; a call takes {price}; {memory}", flush=True)
         good = median < 3 * least + PASSES * whole
-        tally["a thousand rows in time" if good else f"VIOLATION at {n} rows: {median:.3f} s a row, {least:.3f} s at first"] += 1
-    minutes = f"{total / 60:.1f} minutes of the processor, {(time.perf_counter() - started) / 60:.1f} of the clock"
+        tally[
+            "a thousand rows in time"
+            if good
+            else f"VIOLATION at {n} rows: {median:.3f} s a row, {least:.3f} s at first"
+        ] += 1
+    minutes = (
+        f"{total / 60:.1f} minutes of the processor, {(time.perf_counter() - started) / 60:.1f} of the clock"
+    )
     far = _far_from_exact(model, X, y, X_new)
     good = far < CLOSE and model.status_ is Status.EXACT
-    tally["the exact GP in the end" if good else f"VIOLATION from {first}: mean off by {far:.1e}, {model.status_}"] += 1
+    tally[
+        "the exact GP in the end"
+        if good
+        else f"VIOLATION from {first}: mean off by {far:.1e}, {model.status_}"
+    ] += 1
     tally[f"(rows one at a time from {first}: {minutes}, mean off by {far:.1e} of the prior's sd)"] = count
 
 
@@ -179,7 +227,11 @@ def _processor_seconds(call):
 def _seconds_of_a_pass(n, r):
     """What it takes to read n x r numbers once, in a product with a vector: the peer of a row's price."""
     panel = np.ones((n, max(1, r // 4)), order="F")
-    return min(_processor_seconds(lambda: panel @ np.ones(panel.shape[1])) for _ in range(3)) * r / panel.shape[1]
+    return (
+        min(_processor_seconds(lambda: panel @ np.ones(panel.shape[1])) for _ in range(3))
+        * r
+        / panel.shape[1]
+    )
 
 
 def _resident():
@@ -188,7 +240,8 @@ def _resident():
 
 
 def _far_from_exact(model, X, y, X_new):
-    """From the mean of a dense GP on all rows, with the same scaling and hyper-parameters, in its prior's deviations."""
+    """From the mean of a dense GP on all rows, with the same scaling and hyper-parameters, in its prior's
+    deviations."""
     scaling, prior = model.scaling_, model.posterior_.problem.prior
     oracle = exact(prior, scaling.inputs(X), scaling.targets(y), model.noise_)
     Z = scaling.inputs(X_new)

@@ -1,8 +1,10 @@
-"""Claim: tables with more features than rows can tell apart are fitted in seconds, within their budget, and intervals hold.
+"""Claim: tables with more features than rows can tell apart are fitted in seconds, within their budget,
+and intervals hold.
 
-Whole fit by defaults and prediction of 200 rows, beside one lengthscale for all features. Noise is 0.2 (0.1 for low rank) of
-targets with a standard deviation near 1: no RMSE can be below it. `processor` has the seconds of all threads, which other jobs on
-the machine do not change. With --budget, fits by the clock: seconds of `fit` alone are to be held against it.
+Whole fit by defaults and prediction of 200 rows, beside one lengthscale for all features. Noise is 0.2
+(0.1 for low rank) of targets with a standard deviation near 1: no RMSE can be below it. `processor` has
+the seconds of all threads, which other jobs on the machine do not change. With --budget, fits by the
+clock: seconds of `fit` alone are to be held against it.
 
     python benchmarks/wide.py [--cases sparse low-rank ...] [--budget 5s] [--seed 0]
 """
@@ -23,7 +25,11 @@ NEW = 200
 def sparse(rng, n, d, relevant):
     """A sine, a square and some lines, of the first features; the others are there."""
     X, slopes = rng.standard_normal((n, d)), rng.uniform(0.5, 1.5, relevant)
-    f = np.sin(slopes[0] * X[:, 0]) + 0.5 * (X[:, 1] ** 2 - 1.0) + X[:, 2:relevant] @ slopes[2:] / np.sqrt(relevant)
+    f = (
+        np.sin(slopes[0] * X[:, 0])
+        + 0.5 * (X[:, 1] ** 2 - 1.0)
+        + X[:, 2:relevant] @ slopes[2:] / np.sqrt(relevant)
+    )
     return X, f / f.std() + 0.2 * rng.standard_normal(n)
 
 
@@ -64,7 +70,9 @@ def measure(X, y, kernel, budget):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     arguments.add_argument("--budget", default=None)
     arguments.add_argument("--seed", type=int, default=0)

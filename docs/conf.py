@@ -89,8 +89,8 @@ def visit_math_block(translator, node):
     raise SkipNode
 
 
-# Docstrings are sentences with formulas in them as one writes them: |v|, mu_*, kernel_. What is neither in backticks nor
-# emphasis is no markup.
+# Docstrings are sentences with formulas in them as one writes them: |v|, mu_*, kernel_. What is neither in
+# backticks nor emphasis is no markup.
 
 LITERAL = re.compile(r"(``.+?``|`[^`]+`)")
 MARKUP = re.compile(r"[|*]|(?<=\w)_(?!\w)")
@@ -98,31 +98,43 @@ EMPHASIS = re.compile(r"(\*\*[^*\s][^*]*[^*\s]\*\*|(?<![\w*])\*[^*\s](?:[^*]*[^*
 
 
 def read_docstring(app, what, name, thing, options, lines):
-    """Formulas stay as they are written; a section with an underlined title becomes a list of what it names."""
-    text = "".join(part if LITERAL.fullmatch(part) else escaped(part) for part in LITERAL.split("\n".join(lines)))
+    """Formulas stay as they are written; a section with an underlined title becomes a list of what it
+    names."""
+    text = "".join(
+        part if LITERAL.fullmatch(part) else escaped(part) for part in LITERAL.split("\n".join(lines))
+    )
     text = re.sub(r"^(\w+)\n-{4,}$", r".. rubric:: \1\n", text, flags=re.MULTILINE)
     lines[:] = re.sub(r"^(\w[\w\\, ]*) : ", r"\1\n    ", text, flags=re.MULTILINE).splitlines()
 
 
 def escaped(text):
-    """Stars and bars that are no emphasis, and underscores at the end of a name, which would be references."""
-    return "".join(part if EMPHASIS.fullmatch(part) else MARKUP.sub(r"\\\g<0>", part) for part in EMPHASIS.split(text))
+    """Stars and bars that are no emphasis, and underscores at the end of a name, which would be
+    references."""
+    return "".join(
+        part if EMPHASIS.fullmatch(part) else MARKUP.sub(r"\\\g<0>", part) for part in EMPHASIS.split(text)
+    )
 
 
 def make_page_of_experiment(app, docname, source):
-    """The folder of an experiment holds a table, a figure, and what is known about the run: together they are a page."""
+    """The folder of an experiment holds a table, a figure, and what is known about the run: together they
+    are a page."""
     if docname.startswith("results/") and docname.endswith("/table"):
         folder = HERE / Path(docname).parent
         about = json.loads((folder / "about.json").read_text())
         figure = "![](figure.png)\n\n" if (folder / "figure.png").exists() else ""
-        said = f"{about['title'][0].upper()}{about['title'][1:]} ({about['figure of the paper']}; `{about['command']}`)."
+        said = (
+            f"{about['title'][0].upper()}{about['title'][1:]} ({about['figure of the paper']}; "
+            f"`{about['command']}`)."
+        )
         source[0] = f"# {folder.name.replace('-', ' ').capitalize()}\n\n{said}\n\n{figure}{source[0]}"
 
 
 def leave_out_what_is_missing(app, docname, source):
     """Entries of the contents whose page is not written yet."""
     if docname == "index":
-        source[0] = "".join(line for line in source[0].splitlines(keepends=True) if not names_missing_page(line))
+        source[0] = "".join(
+            line for line in source[0].splitlines(keepends=True) if not names_missing_page(line)
+        )
 
 
 def names_missing_page(line):
@@ -132,7 +144,9 @@ def names_missing_page(line):
 
 def unlink_files(app, doctree):
     """Links to files of the repository that are no pages, such as a test, remain as text."""
-    for link in list(doctree.findall(lambda node: isinstance(node, pending_xref) and node["reftype"] == "myst")):
+    for link in list(
+        doctree.findall(lambda node: isinstance(node, pending_xref) and node["reftype"] == "myst")
+    ):
         target = (HERE / Path(app.env.docname).parent / link["reftarget"].partition("#")[0]).resolve()
         if target.exists() and (target.is_dir() or not target.is_relative_to(HERE)):
             link.replace_self(link.children)
@@ -142,12 +156,17 @@ def link_names(app, doctree):
     """`itergp.Posterior.mean` in a text leads to the reference, where that has it."""
     for literal in list(doctree.findall(literal_node)):
         if re.fullmatch(r"itergp(\.\w+)+", literal.astext()) and not isinstance(literal.parent, reference):
-            link = pending_xref("", refdomain="py", reftype="obj", reftarget=literal.astext(), refexplicit=True)
+            link = pending_xref(
+                "", refdomain="py", reftype="obj", reftarget=literal.astext(), refexplicit=True
+            )
             literal.replace_self(link)
             link += literal
 
 
-ARRAY_LIKE = {stringify_annotation(ArrayLike, mode) for mode in ("smart", "fully-qualified-except-typing", "fully-qualified")}
+ARRAY_LIKE = {
+    stringify_annotation(ArrayLike, mode)
+    for mode in ("smart", "fully-qualified-except-typing", "fully-qualified")
+}
 
 
 def shorten_types(app, what, name, thing, options, signature, returned):
@@ -164,7 +183,8 @@ def copy_the_stepping_page(app, error):
 
 
 def setup(app):
-    warnings.filterwarnings("ignore", message="Matplotlib is currently using agg")  # examples end without plt.show()
+    # examples end without plt.show()
+    warnings.filterwarnings("ignore", message="Matplotlib is currently using agg")
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     app.connect("source-read", make_page_of_experiment)
     app.connect("source-read", leave_out_what_is_missing)

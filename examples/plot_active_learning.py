@@ -2,9 +2,10 @@
 Active learning
 ===============
 
-Which measurement next? The one whose outcome is least known. Each answer is appended with `extend`: nothing is computed
-again, and the variance that decides is that of everything computed so far. Because combined variance is mathematical *plus*
-computational, a point may also be worth a look where the computation, not the data, is thin.
+Which measurement next? The one whose outcome is least known. Each answer is appended with `extend`:
+nothing is computed again, and the variance that decides is that of everything computed so far. Because
+combined variance is mathematical *plus* computational, a point may also be worth a look where the
+computation, not the data, is thin.
 
 Here a function of two inputs is learned from a pool of 1,000 places. Measuring where the variance
 is largest is compared with measuring at random.
@@ -32,8 +33,8 @@ prior = Prior(0.3 * Matern52(lengthscale=[0.15, 0.3]))
 
 
 # %%
-# The loop: `extend` appends the rows and acts on them, so after each round the posterior is exact for all data so far, at the
-# cost of the new columns alone.
+# The loop: `extend` appends the rows and acts on them, so after each round the posterior is exact for all
+# data so far, at the cost of the new columns alone.
 
 
 def learn(choose, rounds=20, at_once=5):
@@ -48,17 +49,21 @@ def learn(choose, rounds=20, at_once=5):
 
 
 def most_uncertain(posterior, number):
-    """One after the other: a place that is taken makes its neighbours less interesting, whatever its outcome will be."""
+    """One after the other: a place that is taken makes its neighbours less interesting, whatever its
+    outcome will be."""
     chosen = []
     for _ in range(number):
         chosen.append(int(np.argmax(posterior.var(pool))))
-        posterior = posterior.extend(pool[chosen[-1:]], posterior.mean(pool[chosen[-1:]]))  # imagined: the mean stays
+        # imagined: the mean stays
+        posterior = posterior.extend(pool[chosen[-1:]], posterior.mean(pool[chosen[-1:]]))
     return chosen
 
 
 active, active_errors = learn(most_uncertain)
 _, random_errors = learn(lambda posterior, number: rng.integers(len(pool), size=number))
-print(f"RMSE after {active.problem.n} measurements: {active_errors[-1]:.4f}, at random {random_errors[-1]:.4f}")
+print(
+    f"RMSE after {active.problem.n} measurements: {active_errors[-1]:.4f}, at random {random_errors[-1]:.4f}"
+)
 
 # %%
 # Where it looked, and what it gained.

@@ -2,10 +2,10 @@
 Bayesian optimisation
 =====================
 
-Where is the minimum of a function that takes a day to evaluate? Thompson's rule: draw a function from the posterior, and
-evaluate next where the draw is smallest. A draw made by Matheron's rule is a function: it can be evaluated, and minimised,
-anywhere, and costs as much at the millionth place as at the first. Draws of the combined posterior hedge against the data that
-are missing and against the computation that is.
+Where is the minimum of a function that takes a day to evaluate? Thompson's rule: draw a function from the
+posterior, and evaluate next where the draw is smallest. A draw made by Matheron's rule is a function: it
+can be evaluated, and minimised, anywhere, and costs as much at the millionth place as at the first. Draws
+of the combined posterior hedge against the data that are missing and against the computation that is.
 
 Here four draws at a time, on Branin's function, whose three minima have the value 0.3979.
 """
@@ -21,7 +21,11 @@ low, high = np.array([-5.0, 0.0]), np.array([10.0, 15.0])
 
 def branin(X):
     a, b = X[:, 0], X[:, 1]
-    return (b - 5.1 / (4 * np.pi**2) * a**2 + 5 / np.pi * a - 6) ** 2 + 10 * (1 - 1 / (8 * np.pi)) * np.cos(a) + 10
+    return (
+        (b - 5.1 / (4 * np.pi**2) * a**2 + 5 / np.pi * a - 6) ** 2
+        + 10 * (1 - 1 / (8 * np.pi)) * np.cos(a)
+        + 10
+    )
 
 
 def anywhere(number):
@@ -29,8 +33,8 @@ def anywhere(number):
 
 
 # %%
-# Each round: four draws, each minimised over random candidates and then over a smaller box around its best one; their minima
-# are evaluated, and appended with `extend`.
+# Each round: four draws, each minimised over random candidates and then over a smaller box around its best
+# one; their minima are evaluated, and appended with `extend`.
 
 
 def smallest(draws, rounds=3, candidates=500):
@@ -54,7 +58,10 @@ for step in range(12):
     posterior = posterior.extend(X_new, branin(X_new))
     found.append(posterior.problem.y.min())
 at_random = np.minimum.accumulate(branin(anywhere(8 + 4 * 12)))[7::4]
-print(f"after {posterior.problem.n} evaluations: {found[-1]:.4f}; at random: {at_random[-1]:.4f}; the minimum: 0.3979")
+print(
+    f"after {posterior.problem.n} evaluations: {found[-1]:.4f}; at random: {at_random[-1]:.4f}; the "
+    "minimum: 0.3979"
+)
 
 # %%
 # What it evaluated, and how close it came.

@@ -2,8 +2,9 @@
 Budgets, and what more would buy
 ================================
 
-A budget may be a time (`"30s"`), a number of actions or of passes over the kernel matrix, or a criterion. When it is used up
-the model is valid, and says what is missing; `refine` goes on from there, and nothing is computed twice.
+A budget may be a time (`"30s"`), a number of actions or of passes over the kernel matrix, or a criterion.
+When it is used up the model is valid, and says what is missing; `refine` goes on from there, and nothing
+is computed twice.
 
 Here 2,000 points of the paper's synthetic function, in three dimensions, from 16 actions to 512.
 """
@@ -11,7 +12,16 @@ Here 2,000 points of the paper's synthetic function, in three dimensions, from 1
 import matplotlib.pyplot as plt
 import numpy as np
 
-from itergp import ConjugateGradient, Matern32, MaxActions, Prior, PseudoInput, ResidualNorm, Schedule, condition
+from itergp import (
+    ConjugateGradient,
+    Matern32,
+    MaxActions,
+    Prior,
+    PseudoInput,
+    ResidualNorm,
+    Schedule,
+    condition,
+)
 from itergp.datasets import synthetic
 from itergp.metrics import nll, rmse
 
@@ -20,8 +30,8 @@ X, y, X_test, y_test = X[:2000], y[:2000], X[2000:], y[2000:]
 prior = Prior(1.0 * Matern32(lengthscale=1.0))
 
 # %%
-# Blocks of pseudo-inputs first: 16 actions for each pass over the kernel matrix. After each doubling of the budget, the share
-# of the variance that is computational, and how good the predictions are.
+# Blocks of pseudo-inputs first: 16 actions for each pass over the kernel matrix. After each doubling of the
+# budget, the share of the variance that is computational, and how good the predictions are.
 
 posterior = condition(prior, X, y, 0.01, PseudoInput(block_size=16), MaxActions(16))
 measured = []
@@ -43,7 +53,8 @@ for rank, variance in zip(path.ranks, path.var, strict=True):
     print(f"after {rank:3d} actions the mean latent variance is {variance.mean():.4f}")
 
 # %%
-# A criterion may end it too: here a residual that is small, but 300 actions at most. `status` says which it was.
+# A criterion may end it too: here a residual that is small, but 300 actions at most. `status` says which it
+# was.
 
 policy = Schedule((PseudoInput(128, block_size=128), 128), (ConjugateGradient(), None))
 by_residual = condition(prior, X, y, 0.01, policy, ResidualNorm(rtol=1e-2) | MaxActions(300))

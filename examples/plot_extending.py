@@ -2,8 +2,8 @@
 A kernel, a policy and a criterion of your own
 ==============================================
 
-Each is a few lines, and takes part in everything: products by tiles, refinement, decomposition, certificates, files. The
-published interface tests say whether a rule is broken, and which.
+Each is a few lines, and takes part in everything: products by tiles, refinement, decomposition,
+certificates, files. The published interface tests say whether a rule is broken, and which.
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from itergp.plots import plot_posterior
 from itergp.testing import check_kernel, check_policy
 
 # %%
-# **A kernel** is its formula, written against the array namespace of its input, so that the same lines run in NumPy, inside
-# JAX and under autodiff. This one is Brownian motion that starts at -4.
+# **A kernel** is its formula, written against the array namespace of its input, so that the same lines run in
+# NumPy, inside JAX and under autodiff. This one is Brownian motion that starts at -4.
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,9 @@ class NoRowOff(StoppingCriterion):
 rng = np.random.default_rng(0)
 x = np.sort(rng.uniform(-3, 3, 120))
 y = np.abs(x) + 0.1 * rng.standard_normal(120)
-posterior = condition(Prior(Brownian(0.5)), x[:, None], y, 0.01, steepest_row, NoRowOff(0.15) | MaxActions(100))
+posterior = condition(
+    Prior(Brownian(0.5)), x[:, None], y, 0.01, steepest_row, NoRowOff(0.15) | MaxActions(100)
+)
 print(f"{posterior.status.name} after {posterior.rank} actions on {posterior.problem.n} rows")
 
 # %%

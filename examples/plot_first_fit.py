@@ -2,10 +2,11 @@
 A first fit, taken apart
 ========================
 
-Why is a prediction uncertain? Because there are few data nearby, because the measurements are noisy, or because the
-computation stopped early. `decompose` says how much of each there is, at every point.
+Why is a prediction uncertain? Because there are few data nearby, because the measurements are noisy, or
+because the computation stopped early. `decompose` says how much of each there is, at every point.
 
-Here is one input and 600 measurements of a sine, with a gap. The budget is 8 actions: that is far too little, on purpose.
+Here is one input and 600 measurements of a sine, with a gap. The budget is 8 actions: that is far too
+little, on purpose.
 """
 
 import matplotlib.pyplot as plt
@@ -18,8 +19,9 @@ x = rng.permutation(np.concatenate([rng.uniform(-3, 0.5, 420), rng.uniform(1.5, 
 y = np.sin(4 * x) + 0.5 * x + 0.2 * rng.standard_normal(600)
 
 # %%
-# The estimator learns lengthscale, scale and noise, and then acts. With `policy="cholesky"` each action looks at one row.
-# `neighbours=0` leaves the local actions out: with them this problem would be solved at once, and there would be nothing to see.
+# The estimator learns lengthscale, scale and noise, and then acts. With `policy="cholesky"` each action looks
+# at one row. `neighbours=0` leaves the local actions out: with them this problem would be solved at once, and
+# there would be nothing to see.
 
 model = IterGPRegressor(policy="cholesky", budget="8 actions", neighbours=0).fit(x[:, None], y)
 grid = np.linspace(-3.5, 3.5, 300)
@@ -35,8 +37,9 @@ share = parts.computational.sum() / parts.combined.sum()
 print(f"computational share of the latent variance: {share:.0%}")
 
 # %%
-# Blue is what the data leave open: wide in the gap and at the ends. Green is what the computation leaves open: it lies where
-# there *are* data, but none of the 8 rows that were acted on. More compute removes the green, and never the blue.
+# Blue is what the data leave open: wide in the gap and at the ends. Green is what the computation leaves
+# open: it lies where there *are* data, but none of the 8 rows that were acted on. More compute removes the
+# green, and never the blue.
 
 
 def draw(axis, title):
@@ -44,9 +47,13 @@ def draw(axis, title):
     mean, parts = model.predict(grid[:, None]), model.decompose(grid[:, None])
     inner, outer = 2 * np.sqrt(parts.mathematical), 2 * np.sqrt(parts.combined)
     axis.plot(x, y, ".", color="lightgrey", ms=3, zorder=0)
-    axis.fill_between(grid, mean - outer, mean + outer, color="#2ca02c", alpha=0.35, lw=0, label="computational")
+    axis.fill_between(
+        grid, mean - outer, mean + outer, color="#2ca02c", alpha=0.35, lw=0, label="computational"
+    )
     axis.fill_between(grid, mean - inner, mean + inner, color="white", lw=0)
-    axis.fill_between(grid, mean - inner, mean + inner, color="#1f77b4", alpha=0.35, lw=0, label="mathematical")
+    axis.fill_between(
+        grid, mean - inner, mean + inner, color="#1f77b4", alpha=0.35, lw=0, label="mathematical"
+    )
     axis.plot(grid, mean, color="#9467bd", label="mean")
     axis.set(title=title, xlabel="x", ylim=(-4, 4))
 

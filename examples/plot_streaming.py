@@ -2,10 +2,12 @@
 Streaming: data that arrive in batches
 ======================================
 
-`partial_fit` takes more rows without starting over. The first call is a `fit`, which learns scaling and hyper-parameters; later
-ones keep them, append the rows, and act on these alone. (Fewer than 100 first rows are fitted anew when they have doubled.)
+`partial_fit` takes more rows without starting over. The first call is a `fit`, which learns scaling and
+hyper-parameters; later ones keep them, append the rows, and act on these alone. (Fewer than 100 first rows
+are fitted anew when they have doubled.)
 
-Here the daily course of a quantity is measured on six days, at 100 random hours each. Every day is predicted before it is seen.
+Here the daily course of a quantity is measured on six days, at 100 random hours each. Every day is
+predicted before it is seen.
 """
 
 import matplotlib.pyplot as plt
@@ -20,13 +22,15 @@ rng = np.random.default_rng(0)
 def measure(number=100):
     """Hours of one day, and what was measured then."""
     hours = np.sort(rng.uniform(0, 24, number))
-    course = 10 + 4 * np.sin(2 * np.pi * hours / 24) + np.exp(-0.5 * (hours - 18) ** 2) * 5 * np.sin(3 * hours)
+    course = (
+        10 + 4 * np.sin(2 * np.pi * hours / 24) + np.exp(-0.5 * (hours - 18) ** 2) * 5 * np.sin(3 * hours)
+    )
     return hours[:, None], course + 0.8 * rng.standard_normal(number)
 
 
 # %%
-# Predict, then learn. The mean standard deviation of the latent function falls with each day; that of a new observation cannot
-# fall below the noise.
+# Predict, then learn. The mean standard deviation of the latent function falls with each day; that of a new
+# observation cannot fall below the noise.
 
 X, y = measure()
 model = IterGPRegressor().fit(X, y)
@@ -40,10 +44,14 @@ for day in range(2, 7):
     days.append((X, y))
     courses.append(model.predict(grid[:, None], return_std=True, include_noise=False))
     known = courses[-1][1].mean()
-    print(f"day {day}: {inside:4.0%} inside the 95 % interval, RMSE {error:.2f}; after it the course is known to {known:.2f}")
+    print(
+        f"day {day}: {inside:4.0%} inside the 95 % interval, RMSE {error:.2f}; after it the course is "
+        f"known to {known:.2f}"
+    )
 
 # %%
-# What was learned is that of the first day. Where later data look different, `fit` again: it forgets everything.
+# What was learned is that of the first day. Where later data look different, `fit` again: it forgets
+# everything.
 
 print(f"{model.posterior_.problem.n} rows, {model.posterior_.rank} actions, status {model.status_.name}")
 

@@ -1,8 +1,10 @@
-"""THE table of bad inputs: each must end in one clear message that names what is wrong, with the model unchanged.
+"""THE table of bad inputs: each must end in one clear message that names what is wrong, with the model
+unchanged.
 
-A row is a name, what goes in, and words that the message must have. `INPUTS` go through fit, partial_fit and predict, `NEW`
-through partial_fit and predict, `TARGETS` through fit and partial_fit, `PARAMETERS` through the constructor and fit, `CALLS`
-through a method of a fitted model, `FILES` through load (each a function that makes a path from a folder and a good file).
+A row is a name, what goes in, and words that the message must have. `INPUTS` go through fit, partial_fit
+and predict, `NEW` through partial_fit and predict, `TARGETS` through fit and partial_fit, `PARAMETERS`
+through the constructor and fit, `CALLS` through a method of a fitted model, `FILES` through load (each a
+function that makes a path from a folder and a good file).
 """
 
 import datetime
@@ -41,8 +43,14 @@ INPUTS = {
     "minus infinity": (at(X, (3, 1), -np.inf), "X contains infinity"),
     "NaN in a frame": (frame(b=at(X[:, 1], 2, np.nan)), "X contains NaN"),
     "NaN in a polars frame": (pl.DataFrame({"a": X[:, 0], "b": at(X[:, 1], 2, np.nan)}), "X contains NaN"),
-    "missing values in a nullable column": (frame(b=pd.array([1, None] * 12, dtype="Int64")), "X contains NaN"),
-    "missing values in a polars frame": (pl.DataFrame({"a": X[:, 0], "b": [1.0, None] * 12}), "X contains NaN"),
+    "missing values in a nullable column": (
+        frame(b=pd.array([1, None] * 12, dtype="Int64")),
+        "X contains NaN",
+    ),
+    "missing values in a polars frame": (
+        pl.DataFrame({"a": X[:, 0], "b": [1.0, None] * 12}),
+        "X contains NaN",
+    ),
     "masked": (np.ma.masked_less(X, 0), "X is a masked array.*fill"),
     "masked without a mask": (np.ma.array(X), "X is a masked array"),
     "text": (np.array([["a", "b"]] * 24), "X holds text.*Encode"),
@@ -54,11 +62,20 @@ INPUTS = {
     "other objects": (np.array([[{"a": 1}, 2.0]] * 24, dtype=object), "must hold numbers"),
     "dates": (np.stack([DATES, DATES], axis=1), "X holds dates.*days since"),
     "durations": (np.stack([DATES - DATES[0]] * 2, axis=1), "X holds dates or durations"),
-    "dates among objects": (np.array([[datetime.date(2026, 1, 1), 1.0]] * 24, dtype=object), "must hold numbers"),
+    "dates among objects": (
+        np.array([[datetime.date(2026, 1, 1), 1.0]] * 24, dtype=object),
+        "must hold numbers",
+    ),
     "a date column": (frame(b=pd.to_datetime(DATES)), "column 'b' of X holds dates"),
     "a text column": (frame(b=["red", "blue"] * 12), "column 'b' of X holds text.*'red'"),
-    "a categorical column": (frame(b=pd.Categorical(["red", "blue"] * 12)), "column 'b' of X holds text.*'red'"),
-    "a polars text column": (pl.DataFrame({"a": X[:, 0], "b": ["red", "blue"] * 12}), "column 'b' of X holds text.*'red'"),
+    "a categorical column": (
+        frame(b=pd.Categorical(["red", "blue"] * 12)),
+        "column 'b' of X holds text.*'red'",
+    ),
+    "a polars text column": (
+        pl.DataFrame({"a": X[:, 0], "b": ["red", "blue"] * 12}),
+        "column 'b' of X holds text.*'red'",
+    ),
     "a polars date column": (pl.DataFrame({"a": X[:, 0], "b": DATES}), "column 'b' of X holds dates"),
     "sparse, by rows": (sp.csr_array(X), r"X is a sparse matrix.*toarray"),
     "sparse, by columns": (sp.csc_matrix(X), r"X is a sparse matrix.*toarray"),
@@ -76,7 +93,7 @@ INPUTS = {
     "duplicate column names": (pd.DataFrame(X, columns=["a", "a"]), "X has two columns named 'a'"),
     "column names of two kinds": (pd.DataFrame(X, columns=["a", 1]), "string names"),
     "values beyond float64's squares": (1e200 * X, "X has values too large"),
-}  # fmt: skip
+}
 
 # Inputs that were fine for another model.
 NEW = {
@@ -115,20 +132,35 @@ PARAMETERS = {
     "kernel missing": ({"kernel": None}, "kernel is None"),
     "kernel a class": ({"kernel": Matern32}, "kernel is <class"),
     "kernel a function": ({"kernel": np.exp}, "kernel is"),
-    "lengthscales for other features": ({"kernel": RBF([1.0, 2.0, 3.0])}, "RBF.lengthscale has 3 values.*2 features"),
+    "lengthscales for other features": (
+        {"kernel": RBF([1.0, 2.0, 3.0])},
+        "RBF.lengthscale has 3 values.*2 features",
+    ),
     "columns that are not there": ({"kernel": RBF(1.0).on([5])}, "needs column 5"),
     "scikit-learn lengthscale zero": ({"kernel": skl.RBF(0.0)}, "RBF.lengthscale is 0.0"),
     "scikit-learn lengthscale NaN": ({"kernel": skl.RBF(np.nan)}, "RBF.lengthscale is nan"),
     "scikit-learn lengthscale negative": ({"kernel": skl.Matern(-1.0)}, "lengthscale is -1.0"),
-    "scikit-learn lengthscales for other features": ({"kernel": skl.RBF([1.0] * 3)}, "lengthscale has 3 values"),
+    "scikit-learn lengthscales for other features": (
+        {"kernel": skl.RBF([1.0] * 3)},
+        "lengthscale has 3 values",
+    ),
     "scikit-learn constant negative": ({"kernel": -2.0 * skl.RBF()}, "scale of a kernel is -2.0"),
-    "scikit-learn smoothness without a counterpart": ({"kernel": skl.Matern(nu=2.0)}, "has no counterpart.*nu 0.5"),
-    "scikit-learn period of two features": ({"kernel": skl.ExpSineSquared()}, "has no counterpart.*one feature"),
+    "scikit-learn smoothness without a counterpart": (
+        {"kernel": skl.Matern(nu=2.0)},
+        "has no counterpart.*nu 0.5",
+    ),
+    "scikit-learn period of two features": (
+        {"kernel": skl.ExpSineSquared()},
+        "has no counterpart.*one feature",
+    ),
     "scikit-learn power": ({"kernel": skl.RBF() ** 2}, "has no counterpart"),
     "scikit-learn pairwise": ({"kernel": skl.PairwiseKernel()}, "has no counterpart"),
     "noise only": ({"kernel": skl.WhiteKernel()}, "noise only"),
     "noise times a kernel": ({"kernel": skl.WhiteKernel() * skl.RBF()}, "add it instead"),
-    "white noise negative": ({"kernel": skl.RBF() + skl.WhiteKernel(-1.0), "noise": "learn"}, "WhiteKernel.*-1.0"),
+    "white noise negative": (
+        {"kernel": skl.RBF() + skl.WhiteKernel(-1.0), "noise": "learn"},
+        "WhiteKernel.*-1.0",
+    ),
     "noise twice": ({"kernel": skl.RBF() + skl.WhiteKernel(0.1), "noise": 0.1}, "noise is given twice"),
     "noise negative": ({"noise": -0.1}, "noise is -0.1; expected 'learn' or a variance"),
     "noise NaN": ({"noise": np.nan}, "noise is nan"),
@@ -173,10 +205,13 @@ PARAMETERS = {
     "random_state a fraction": ({"random_state": 0.5}, "random_state is 0.5"),
     "verbose negative": ({"verbose": -1}, "verbose is -1"),
     "verbose as text": ({"verbose": "yes"}, "verbose is 'yes'"),
-}  # fmt: skip
+}
 
 CALLS = {
-    "both uncertainties": (lambda m: m.predict(AT, return_std=True, return_cov=True), "return_std and return_cov are both True"),
+    "both uncertainties": (
+        lambda m: m.predict(AT, return_std=True, return_cov=True),
+        "return_std and return_cov are both True",
+    ),
     "level zero": (lambda m: m.interval(AT, 0.0), "level is 0.0; expected a probability"),
     "level one": (lambda m: m.interval(AT, 1), "level is 1"),
     "level in percent": (lambda m: m.interval(AT, 95), "level is 95"),
@@ -192,20 +227,29 @@ CALLS = {
     "refine without a unit": (lambda m: m.refine("30"), "budget is '30'"),
     "refine by less than nothing": (lambda m: m.refine("-3s"), "budget is '-3s'"),
     "refine by a number": (lambda m: m.refine(5), "budget is 5"),
-    "more targets than before": (lambda m: m.partial_fit(X, np.stack([Y, Y], axis=1)), "y has shape.*as in fit"),
+    "more targets than before": (
+        lambda m: m.partial_fit(X, np.stack([Y, Y], axis=1)),
+        "y has shape.*as in fit",
+    ),
     "save nowhere": (lambda m: m.save("/no/such/folder/model.itergp"), "cannot be written"),
     "save to a number": (lambda m: m.save(3), "path is 3; expected a path"),
     "load a number": (lambda m: m.load(3), "path is 3; expected a path"),
-}  # fmt: skip
+}
 
 # What never becomes a model at all.
 CONSTRUCTION = {
     "lengthscale zero": (lambda: IterGPRegressor(Matern32(0.0)), "Matern32.lengthscale is 0.0"),
     "lengthscale NaN": (lambda: IterGPRegressor(Matern32([1.0, np.nan])), "Matern32.lengthscale"),
     "scale negative": (lambda: IterGPRegressor(-1.0 * RBF()), "scale of a kernel"),
-    "a budget of negative actions": (lambda: IterGPRegressor(budget=MaxActions(-1)), "MaxActions.number is -1"),
+    "a budget of negative actions": (
+        lambda: IterGPRegressor(budget=MaxActions(-1)),
+        "MaxActions.number is -1",
+    ),
     "a budget of no time": (lambda: IterGPRegressor(budget=TimeBudget(0)), "TimeBudget.seconds"),
-    "a block of no actions": (lambda: IterGPRegressor(policy=RandomAction(0)), "RandomAction.block_size is 0"),
+    "a block of no actions": (
+        lambda: IterGPRegressor(policy=RandomAction(0)),
+        "RandomAction.block_size is 0",
+    ),
 }
 
 

@@ -1,4 +1,5 @@
-"""Golden runs: small problems over policies, engines, precisions and ways to a posterior, with what they predict, to the bit.
+"""Golden runs: small problems over policies, engines, precisions and ways to a posterior, with what they
+predict, to the bit.
 
 python tests/golden.py    records them anew in tests/golden.json, where a change of bits is intended
 """
@@ -51,20 +52,28 @@ def of_posterior(posterior, new):
 
 def at_once(kernel, policy, noise=0.02, n=90, d=2, actions=40, offset=0.0, **compute):
     X, y, new = data(n, d, offset=offset)
-    return of_posterior(condition(Prior(kernel), X, y, noise, policy, MaxActions(actions), Compute(threads=1, **compute)), new)
+    return of_posterior(
+        condition(Prior(kernel), X, y, noise, policy, MaxActions(actions), Compute(threads=1, **compute)), new
+    )
 
 
 def refined_and_extended():
     X, y, new = data(120, 3)
-    posterior = condition(Prior(Matern32(0.6)), X[:80], y[:80], 0.02, SCHEDULE, MaxActions(20), Compute(threads=1))
-    posterior = posterior.refine(ConjugateGradient(), MaxActions(10)).extend(X[80:], y[80:], stop=MaxActions(15))
+    posterior = condition(
+        Prior(Matern32(0.6)), X[:80], y[:80], 0.02, SCHEDULE, MaxActions(20), Compute(threads=1)
+    )
+    posterior = posterior.refine(ConjugateGradient(), MaxActions(10)).extend(
+        X[80:], y[80:], stop=MaxActions(15)
+    )
     return of_posterior(posterior.refine(RandomAction(3), MaxActions(6)), new)
 
 
 def noise_of_rows():
     X, y, new = data(70)
     noise = np.linspace(0.01, 0.3, 70)
-    return of_posterior(condition(Prior(RBF(0.5)), X, y, noise, BlockKrylov(4), MaxActions(30), Compute(threads=1)), new)
+    return of_posterior(
+        condition(Prior(RBF(0.5)), X, y, noise, BlockKrylov(4), MaxActions(30), Compute(threads=1)), new
+    )
 
 
 def estimator(targets=1, **parameters):
@@ -72,7 +81,13 @@ def estimator(targets=1, **parameters):
     X, y, new = data(110)
     X[60:75] = X[:15]
     Y = y if targets == 1 else np.stack([y, np.cos(5 * X[:, 0])], axis=1)
-    how = {"kernel": 1.0 * Matern32([0.7, 0.9]), "noise": 0.03, "learn": False, "budget": "40 actions", "threads": 1}
+    how = {
+        "kernel": 1.0 * Matern32([0.7, 0.9]),
+        "noise": 0.03,
+        "learn": False,
+        "budget": "40 actions",
+        "threads": 1,
+    }
     model = IterGPRegressor(**how | parameters).fit(X[:90], Y[:90])
     model.partial_fit(X[90:], Y[90:]).refine("10 actions")
     with tempfile.TemporaryDirectory() as folder:
@@ -91,9 +106,13 @@ RUNS = {
     "schedule, native": lambda: at_once(1.3 * Matern32(0.5), SCHEDULE, engine="native"),
     "schedule, numpy": lambda: at_once(1.3 * Matern32(0.5), SCHEDULE, engine="numpy"),
     "schedule, jax": lambda: at_once(1.3 * Matern32(0.5), SCHEDULE, engine="jax"),
-    "cg, float32": lambda: at_once(Matern52([0.5, 0.9]), ConjugateGradient(), dtype="float32", engine="native"),
+    "cg, float32": lambda: at_once(
+        Matern52([0.5, 0.9]), ConjugateGradient(), dtype="float32", engine="native"
+    ),
     "unit vectors, then Krylov, float32": lambda: at_once(
-        Matern12(0.8), Schedule((UnitVector("random", block_size=8), 20), (BlockKrylov(8), None)), dtype="float32"
+        Matern12(0.8),
+        Schedule((UnitVector("random", block_size=8), 20), (BlockKrylov(8), None)),
+        dtype="float32",
     ),
     "exact": lambda: at_once(RBF(0.4), UnitVector(block_size=16), n=60, actions=60),
     "a sum and a product, far away": lambda: at_once(
@@ -112,7 +131,9 @@ RUNS = {
 
 def machine():
     """What bits depend on besides our code: processor and libraries."""
-    libraries = sorted({f"{info['internal_api']} {info.get('architecture')} {info['version']}" for info in threadpool_info()})
+    libraries = sorted(
+        {f"{info['internal_api']} {info.get('architecture')} {info['version']}" for info in threadpool_info()}
+    )
     described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     model = [line for line in described.splitlines() if line.startswith(("model", "stepping", "flags"))][:4]
     processor = hashlib.sha256("".join(model).encode()).hexdigest()[:16]

@@ -1,6 +1,7 @@
 """THE tables: every kernel and every policy has one row here, and every sentence is tested over them.
 
-Oracles are dense float64 NumPy and SciPy, written from the formulas of the paper, never from this library's solver.
+Oracles are dense float64 NumPy and SciPy, written from the formulas of the paper, never from this
+library's solver.
 """
 
 import decimal
@@ -72,7 +73,11 @@ POLICIES = {
 }
 
 # Each policy with two kernels, each kernel with two policies or more: where all pairs would take too long.
-PAIRS = [(list(KERNELS)[(i + shift) % len(KERNELS)], policy) for i, policy in enumerate(POLICIES) for shift in (0, 4)]
+PAIRS = [
+    (list(KERNELS)[(i + shift) % len(KERNELS)], policy)
+    for i, policy in enumerate(POLICIES)
+    for shift in (0, 4)
+]
 
 
 @dataclass(frozen=True)
@@ -123,8 +128,11 @@ def exact(prior: Prior, X: np.ndarray, y: np.ndarray, noise: float | np.ndarray,
     return Oracle(K, K_hat, b, v, prior.mean(X_new) + k_new.T @ v, cov, k_new, float(likelihood))
 
 
-def combined(oracle: Oracle, prior: Prior, S: np.ndarray, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """C, mean and covariance of the combined posterior for actions S, by the batch formula (Prop. S3, Eq. 6)."""
+def combined(
+    oracle: Oracle, prior: Prior, S: np.ndarray, X_new: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """C, mean and covariance of the combined posterior for actions S, by the batch formula (Prop. S3, Eq.
+    6)."""
     S = S.toarray() if hasattr(S, "toarray") else S
     C = S @ np.linalg.solve(S.T @ oracle.K_hat @ S, S.T)
     mean = prior.mean(X_new) + oracle.k_new.T @ (C @ oracle.b)
@@ -133,7 +141,8 @@ def combined(oracle: Oracle, prior: Prior, S: np.ndarray, X_new: np.ndarray) -> 
 
 
 def data_folder() -> Path:
-    """The folder of real data sets: ITERGP_DATA, or a folder `shared/data` beside the project; else the test is skipped."""
+    """The folder of real data sets: ITERGP_DATA, or a folder `shared/data` beside the project; else the
+    test is skipped."""
     for folder in (os.environ.get("ITERGP_DATA"), Path(__file__).resolve().parents[2] / "shared" / "data"):
         if folder and Path(folder).is_dir():
             return Path(folder)
@@ -158,7 +167,9 @@ def dense(S: object) -> np.ndarray:
 
 def given(S: np.ndarray, block_size: int = 1):
     """The policy that takes the columns of S, so many at a time."""
-    return lambda state: S[:, state.proposed : state.proposed + block_size] if state.proposed < S.shape[1] else None
+    return lambda state: (
+        S[:, state.proposed : state.proposed + block_size] if state.proposed < S.shape[1] else None
+    )
 
 
 def row_noise(n: int, seed: int = 0) -> np.ndarray:
@@ -184,21 +195,28 @@ class Run:
         return combined(self.oracle, self.prior, self.Q, self.data.X_new)[0]
 
 
-def run(kernel: str, policy: str, actions: int = 10, n: int = 30, noise: float | np.ndarray = 0.05, seed: int = 0) -> Run:
+def run(
+    kernel: str, policy: str, actions: int = 10, n: int = 30, noise: float | np.ndarray = 0.05, seed: int = 0
+) -> Run:
     """One row of each table, with a prior mean that is not zero."""
     data, prior = make_data(n, seed=seed), Prior(KERNELS[kernel], LinearMean([0.3, -0.2], 0.1))
     posterior = condition(prior, data.X, data.y, noise, POLICIES[policy](), MaxActions(actions), seed=seed)
     return Run(data, prior, posterior, exact(prior, data.X, data.y, noise, data.X_new))
 
 
-def textbook_cg(A: np.ndarray, b: np.ndarray, M_inv: np.ndarray, W: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Deflated preconditioned CG (Saad et al. 2000, Alg. 3.6) in 50 digits: iterates from x_0 with W^T r_0 = 0, directions.
+def textbook_cg(
+    A: np.ndarray, b: np.ndarray, M_inv: np.ndarray, W: np.ndarray, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Deflated preconditioned CG (Saad et al. 2000, Alg. 3.6) in 50 digits: iterates from x_0 with W^T r_0
+    = 0, directions.
 
-    With no columns in W it is the textbook's preconditioned CG. In float64 it loses conjugacy after a few steps; here not.
+    With no columns in W it is the textbook's preconditioned CG. In float64 it loses conjugacy after a few
+    steps; here not.
     """
     with decimal.localcontext(prec=50):
         A, b, M_inv, W = (
-            np.vectorize(decimal.Decimal, otypes=[object])(a) if a.size else a.astype(object) for a in (A, b, M_inv, W)
+            np.vectorize(decimal.Decimal, otypes=[object])(a) if a.size else a.astype(object)
+            for a in (A, b, M_inv, W)
         )
         AW = A.dot(W)
         coarse = W.T.dot(AW)

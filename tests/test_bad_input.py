@@ -1,4 +1,5 @@
-"""Bad input: the right error, whose message names the argument and says what to do, before any pass over K."""
+"""Bad input: the right error, whose message names the argument and says what to do, before any pass over
+K."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,7 +53,7 @@ def at(array, index, value):
     return changed
 
 
-def fit(prior=PRIOR, X=X, y=Y, noise=0.1, policy=None, stop=MaxActions(4), compute=Compute(), **more):  # noqa: B008 (frozen)
+def fit(prior=PRIOR, X=X, y=Y, noise=0.1, policy=None, stop=MaxActions(4), compute=Compute(), **more):
     return condition(prior, X, y, noise, policy or RandomAction(), stop, compute, **more)
 
 
@@ -68,7 +69,12 @@ class Bad(Kernel):
 
     def __call__(self, X0, X1):
         K = np.exp(-((X0[:, :1] - X1[:, :1].T) ** 2))
-        faults = {"negative": -K, "indefinite": np.abs(X0[:, :1] - X1[:, :1].T), "nan": K * np.nan, "shape": K[:-1]}
+        faults = {
+            "negative": -K,
+            "indefinite": np.abs(X0[:, :1] - X1[:, :1].T),
+            "nan": K * np.nan,
+            "shape": K[:-1],
+        }
         return faults.get(self.fault, K * (1 + 0.1 * X0[:, 1:]) if self.fault == "asymmetric" else K)
 
     def diagonal(self, X):
@@ -78,8 +84,17 @@ class Bad(Kernel):
 
 CONSTRUCTION = {
     # arrays
-    "X with NaN": (lambda: fit(X=at(X, (3, 1), np.nan)), InputError, r"X has 1 entries.*first at \(3, 1\).*Drop or impute"),
-    "X with infinity": (lambda: fit(X=at(X, (3, 1), np.inf)), InputError, "X has 1 entries that are not finite"),
+    "X with NaN": (
+        lambda: fit(X=at(X, (3, 1), np.nan)),
+        InputError,
+        r"X has 1 entries.*first at \(3, "
+        r"1\).*Drop or impute",
+    ),
+    "X with infinity": (
+        lambda: fit(X=at(X, (3, 1), np.inf)),
+        InputError,
+        "X has 1 entries that are not finite",
+    ),
     "y with NaN": (lambda: fit(y=at(Y, 7, np.nan)), InputError, "y has 1 entries.*first at 7"),
     "noise with NaN": (lambda: fit(noise=np.nan), InputError, "noise has 1 entries"),
     "noise with infinity": (lambda: fit(noise=at(np.ones(20), 2, np.inf)), InputError, "noise has 1 entries"),
@@ -101,7 +116,12 @@ CONSTRUCTION = {
     "y masked": (lambda: fit(y=np.ma.masked_less(Y, 0)), InputError, "y is a masked array"),
     "noise negative": (lambda: fit(noise=-0.1), InputError, r"noise is negative.*variance"),
     "noise negative in a row": (lambda: fit(noise=at(np.ones(20), 4, -1.0)), InputError, "noise is negative"),
-    "noise too short": (lambda: fit(noise=np.ones(19)), InputError, r"noise has shape \(19,\).*one value per row"),
+    "noise too short": (
+        lambda: fit(noise=np.ones(19)),
+        InputError,
+        r"noise has shape \(19,\).*one value per "
+        r"row",
+    ),
     "noise a matrix": (lambda: fit(noise=np.eye(20)), InputError, "noise has shape"),
     "noise as text": (lambda: fit(noise="small"), InputError, "noise has dtype"),
     "noise missing": (lambda: fit(noise=None), InputError, "noise has dtype"),
@@ -109,9 +129,22 @@ CONSTRUCTION = {
     "prior a kernel": (lambda: fit(prior=RBF()), InputError, r"prior is.*expected Prior"),
     "kernel a number": (lambda: Prior(1.0), InputError, "kernel is 1.0"),
     "mean a number": (lambda: Prior(RBF(), 1.0), InputError, "mean is 1.0"),
-    "mean of a wrong shape": (lambda: fit(prior=Prior(RBF(), lambda X: X)), InputError, "prior mean has shape"),
-    "mean not finite": (lambda: fit(prior=Prior(RBF(), lambda X: X[:, 0] * np.nan)), InputError, "prior mean is not finite"),
-    "lengthscale zero": (lambda: RBF(0.0), InputError, r"RBF.lengthscale is 0.0; expected finite values above 0"),
+    "mean of a wrong shape": (
+        lambda: fit(prior=Prior(RBF(), lambda X: X)),
+        InputError,
+        "prior mean has shape",
+    ),
+    "mean not finite": (
+        lambda: fit(prior=Prior(RBF(), lambda X: X[:, 0] * np.nan)),
+        InputError,
+        "prior mean is not finite",
+    ),
+    "lengthscale zero": (
+        lambda: RBF(0.0),
+        InputError,
+        r"RBF.lengthscale is 0.0; expected finite values "
+        r"above 0",
+    ),
     "lengthscale negative": (lambda: Matern32([1.0, -1.0]), InputError, "Matern32.lengthscale"),
     "lengthscale NaN": (lambda: RBF(np.nan), InputError, "RBF.lengthscale"),
     "lengthscale a matrix": (lambda: RBF(np.ones((2, 2))), InputError, "RBF.lengthscale has shape"),
@@ -119,9 +152,21 @@ CONSTRUCTION = {
     "lengthscale text": (lambda: RBF("long"), InputError, "RBF.lengthscale"),
     "lengthscale missing": (lambda: RBF(None), InputError, "RBF.lengthscale"),
     "lengthscale true": (lambda: RBF(True), InputError, "RBF.lengthscale"),
-    "lengthscale of a wrong length": (lambda: fit(prior=Prior(RBF([1.0, 2.0, 3.0]))), InputError, "RBF.lengthscale has 3 values"),
-    "linear lengthscale of a wrong length": (lambda: fit(prior=Prior(Linear([1.0] * 3))), InputError, "Linear.lengthscale"),
-    "period of a wrong length": (lambda: fit(prior=Prior(Periodic(period=[1.0] * 3))), InputError, "Periodic.period"),
+    "lengthscale of a wrong length": (
+        lambda: fit(prior=Prior(RBF([1.0, 2.0, 3.0]))),
+        InputError,
+        "RBF.lengthscale has 3 values",
+    ),
+    "linear lengthscale of a wrong length": (
+        lambda: fit(prior=Prior(Linear([1.0] * 3))),
+        InputError,
+        "Linear.lengthscale",
+    ),
+    "period of a wrong length": (
+        lambda: fit(prior=Prior(Periodic(period=[1.0] * 3))),
+        InputError,
+        "Periodic.period",
+    ),
     "alpha a vector": (lambda: RationalQuadratic(alpha=[1.0, 2.0]), InputError, "RationalQuadratic.alpha"),
     "constant negative": (lambda: Constant(-1.0), InputError, "Constant.value"),
     "scale negative": (lambda: -1.0 * RBF(), InputError, "scale of a kernel"),
@@ -131,14 +176,38 @@ CONSTRUCTION = {
     "columns negative": (lambda: RBF().on([-1]), InputError, "columns of"),
     "columns as text": (lambda: RBF().on("ab"), InputError, "columns of"),
     "columns that are not there": (lambda: fit(prior=Prior(RBF().on([2]))), InputError, "needs column 2"),
-    "kernel negative": (lambda: fit(prior=Prior(Bad("negative"))), KernelError, "Bad is not positive semi-definite"),
-    "kernel indefinite": (lambda: fit(prior=Prior(Bad("indefinite"))), KernelError, "Bad is not positive semi-definite"),
-    "kernel not symmetric": (lambda: fit(prior=Prior(Bad("asymmetric"))), KernelError, "Bad is not symmetric"),
-    "kernel with a wrong diagonal": (lambda: fit(prior=Prior(Bad("diagonal"))), KernelError, r"Bad.diagonal\(X\).*correct it"),
-    "kernel with NaN": (lambda: fit(prior=Prior(Bad("nan"))), KernelError, "Bad returned values that are not finite"),
+    "kernel negative": (
+        lambda: fit(prior=Prior(Bad("negative"))),
+        KernelError,
+        "Bad is not positive semi-definite",
+    ),
+    "kernel indefinite": (
+        lambda: fit(prior=Prior(Bad("indefinite"))),
+        KernelError,
+        "Bad is not positive semi-definite",
+    ),
+    "kernel not symmetric": (
+        lambda: fit(prior=Prior(Bad("asymmetric"))),
+        KernelError,
+        "Bad is not symmetric",
+    ),
+    "kernel with a wrong diagonal": (
+        lambda: fit(prior=Prior(Bad("diagonal"))),
+        KernelError,
+        r"Bad.diagonal\(X\).*correct it",
+    ),
+    "kernel with NaN": (
+        lambda: fit(prior=Prior(Bad("nan"))),
+        KernelError,
+        "Bad returned values that are not finite",
+    ),
     "kernel of a wrong shape": (lambda: fit(prior=Prior(Bad("shape"))), KernelError, "Bad returned shape"),
     # compute
-    "dtype unknown": (lambda: Compute(dtype="float16"), InputError, "Compute.dtype is 'float16'; expected one of"),
+    "dtype unknown": (
+        lambda: Compute(dtype="float16"),
+        InputError,
+        "Compute.dtype is 'float16'; expected one of",
+    ),
     "dtype a type": (lambda: Compute(dtype=np.float32), InputError, "Compute.dtype"),
     "dtype an array": (lambda: Compute(dtype=np.ones(2)), InputError, "Compute.dtype"),
     "engine unknown": (lambda: Compute(engine="gpu"), InputError, "Compute.engine is 'gpu'; expected one of"),
@@ -156,10 +225,22 @@ CONSTRUCTION = {
     "order negative": (lambda: UnitVector([-1]), InputError, "UnitVector.order"),
     "order of floats": (lambda: UnitVector([0.5]), InputError, "UnitVector.order"),
     "order empty": (lambda: UnitVector([]), InputError, "UnitVector.order"),
-    "order beyond the rows": (lambda: fit(policy=UnitVector([20])), InputError, "UnitVector.order names row 20"),
-    "inducing points with NaN": (lambda: PseudoInput([[np.nan, 1.0]]), InputError, "PseudoInput.inducing_points"),
+    "order beyond the rows": (
+        lambda: fit(policy=UnitVector([20])),
+        InputError,
+        "UnitVector.order names row 20",
+    ),
+    "inducing points with NaN": (
+        lambda: PseudoInput([[np.nan, 1.0]]),
+        InputError,
+        "PseudoInput.inducing_points",
+    ),
     "inducing points zero": (lambda: PseudoInput(0), InputError, "PseudoInput.inducing_points"),
-    "inducing points of a wrong width": (lambda: fit(policy=PseudoInput(np.ones((4, 3)))), InputError, "inducing_points has 3"),
+    "inducing points of a wrong width": (
+        lambda: fit(policy=PseudoInput(np.ones((4, 3)))),
+        InputError,
+        "inducing_points has 3",
+    ),
     "form unknown": (lambda: ConjugateGradient(form="x"), InputError, "ConjugateGradient.form"),
     "preconditioner without solve": (lambda: ConjugateGradient(3), InputError, r"preconditioner is 3.*solve"),
     "eigenvectors of no rank": (lambda: Eigenvector(rank=0), InputError, "Eigenvector.rank"),
@@ -167,18 +248,39 @@ CONSTRUCTION = {
     "groups zero": (lambda: SparseBlock(0), InputError, "SparseBlock.groups"),
     "groups beyond the rows": (lambda: fit(policy=SparseBlock([[0, 20]])), InputError, "SparseBlock.groups"),
     "values unknown": (lambda: SparseBlock(3, values="x"), InputError, "SparseBlock.values"),
-    "values of a wrong length": (lambda: fit(policy=SparseBlock(3, values=np.ones(5))), InputError, "SparseBlock.values"),
+    "values of a wrong length": (
+        lambda: fit(policy=SparseBlock(3, values=np.ones(5))),
+        InputError,
+        "SparseBlock.values",
+    ),
     "schedule empty": (lambda: Schedule(), InputError, r"Schedule\(\) is empty"),
     "schedule without numbers": (lambda: Schedule(UnitVector()), InputError, "Schedule entry"),
     "schedule of a string": (lambda: Schedule(("cg", 3)), InputError, "Schedule entry"),
-    "schedule with a negative number": (lambda: Schedule((UnitVector(), -3)), InputError, "number of actions is -3"),
-    "schedule in a schedule": (lambda: Schedule((Schedule((UnitVector(), 3)), 3)), InputError, "Schedule entry"),
+    "schedule with a negative number": (
+        lambda: Schedule((UnitVector(), -3)),
+        InputError,
+        "number of actions is -3",
+    ),
+    "schedule in a schedule": (
+        lambda: Schedule((Schedule((UnitVector(), 3)), 3)),
+        InputError,
+        "Schedule entry",
+    ),
     "schedule of triples": (lambda: Schedule((UnitVector(), 3, 4)), InputError, "Schedule entry"),
     "action of zeros": (act(np.zeros(20)), PolicyError, "action of zeros.*Return None"),
-    "block with a column of zeros": (act(np.eye(20)[:, :3] * [1, 0, 1]), PolicyError, "column 1 of the block"),
+    "block with a column of zeros": (
+        act(np.eye(20)[:, :3] * [1, 0, 1]),
+        PolicyError,
+        "column 1 of the block",
+    ),
     "sparse action of zeros": (act(sp.csc_array((20, 2))), PolicyError, "action of zeros"),
     "action with NaN": (act(np.full(20, np.nan)), PolicyError, "returned actions that are not finite"),
-    "action too long": (act(np.ones(21)), PolicyError, r"returned actions of shape \(21, 1\); expected \(20,\)"),
+    "action too long": (
+        act(np.ones(21)),
+        PolicyError,
+        r"returned actions of shape \(21, 1\); expected "
+        r"\(20,\)",
+    ),
     "action of three axes": (act(np.ones((20, 1, 1))), PolicyError, "returned actions of shape"),
     "action block of no width": (act(np.ones((20, 0))), PolicyError, "returned actions of shape"),
     "action as text": (act("north"), PolicyError, "returned str of dtype"),
@@ -205,7 +307,7 @@ CONSTRUCTION = {
         InputError,
         "another problem",
     ),
-}  # fmt: skip
+}
 
 USE = {
     "points of a wrong width": (lambda p: p.mean(AT[:, :1]), "X has 1 features; expected 2"),
@@ -223,7 +325,10 @@ USE = {
     "one probe": (lambda p: p.computational_share(AT, probes=1), "probes is 1"),
     "refine without a criterion": (lambda p: p.refine(stop=10), "stop is 10"),
     "refine with a string": (lambda p: p.refine("cg", MaxActions(2)), "policy is 'cg'"),
-    "refine with a bad action": (lambda p: p.refine(lambda state: np.zeros(20), MaxActions(2)), "action of zeros"),
+    "refine with a bad action": (
+        lambda p: p.refine(lambda state: np.zeros(20), MaxActions(2)),
+        "action of zeros",
+    ),
     "extend by other features": (lambda p: p.extend(AT[:, :1], np.zeros(12)), "X has 1 features"),
     "extend by too few targets": (lambda p: p.extend(AT, np.zeros(11)), "y has shape"),
     "extend by several targets": (lambda p: p.extend(AT, np.zeros((12, 2))), "y has shape"),

@@ -10,8 +10,8 @@ import campaign
 
 def test_two_hundred_random_runs_are_never_negative_rising_overconfident_or_uncertified():
     total = campaign.Tally()
-    # 651: a Krylov block whose last column was rounding; 1593 and 2739: inputs far from the origin; 1623 and 1745: unit
-    # vectors whose products come from those of dense actions, with their rounding
+    # 651: a Krylov block whose last column was rounding; 1593 and 2739: inputs far from the origin; 1623 and
+    # 1745: unit vectors whose products come from those of dense actions, with their rounding
     for seed in (3, 11, 17, 42, 99, 123, 651, 1593, 2739, 1623, 1745):
         total.add(campaign.run(seed))
     assert total.runs >= 200

@@ -1,4 +1,5 @@
-"""The command line: it gives what Python gives, explains itself in 80 columns, and says in one line what is wrong."""
+"""The command line: it gives what Python gives, explains itself in 80 columns, and says in one line what
+is wrong."""
 
 import csv
 import json
@@ -29,7 +30,8 @@ SIZE, HEAT, COLOUR = (
     RNG.choice(["red", "blue"], N + NEW + 10),
 )
 Y = np.sin(3 * SIZE) + 0.01 * HEAT + (COLOUR == "red") + 0.1 * RNG.standard_normal(N + NEW + 10)
-X = np.column_stack([SIZE, HEAT, COLOUR == "blue", COLOUR == "red"]).astype(float)  # one-hot by hand, the oracle of the encoding
+# one-hot by hand, the oracle of the encoding
+X = np.column_stack([SIZE, HEAT, COLOUR == "blue", COLOUR == "red"]).astype(float)
 TRAIN, AT, MORE = slice(0, N), slice(N, N + NEW), slice(N + NEW, None)
 COLUMNS = {"id": np.arange(len(Y)), "size": SIZE, "heat": HEAT, "colour": COLOUR, "y": Y}
 FIT = ["--target", "y", "--drop", "id", "--categorical", "colour", "--budget", "30 actions"]
@@ -76,7 +78,9 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def quick(monkeypatch):
     """Where hyper-parameters do not matter, they are not learned."""
-    monkeypatch.setattr(itergp.learning, "learn", lambda X, y, kernel, noise, **how: Learned(kernel, noise, 0.0))
+    monkeypatch.setattr(
+        itergp.learning, "learn", lambda X, y, kernel, noise, **how: Learned(kernel, noise, 0.0)
+    )
 
 
 def snapshot(folder):
@@ -88,7 +92,9 @@ def snapshot(folder):
 
 def test_fit_and_predict_are_those_of_the_estimator(folder, tmp_path):
     model = IterGPRegressor(budget="30 actions", random_state=0).fit(X[TRAIN], Y[TRAIN])
-    succeed("predict", folder / "model.itergp", folder / "new.csv", "--out", tmp_path / "pred.csv", "--level", 0.9)
+    succeed(
+        "predict", folder / "model.itergp", folder / "new.csv", "--out", tmp_path / "pred.csv", "--level", 0.9
+    )
     found = read(tmp_path / "pred.csv")
     # the columns of the table come in the order of the file: size, heat, colour
     mean, std = model.predict(X[AT], return_std=True)
@@ -117,7 +123,9 @@ def test_predictions_go_to_the_terminal_to_json_or_to_parquet(folder, tmp_path):
     printed = succeed(*arguments).stdout
     assert printed == (tmp_path / "pred.csv").read_text()
     values = json.loads(succeed(*arguments, "--json").stdout)
-    assert {name: list(column) for name, column in read(tmp_path / "pred.csv").items()} == values["predictions"]
+    assert {name: list(column) for name, column in read(tmp_path / "pred.csv").items()} == values[
+        "predictions"
+    ]
     assert (values["rows"], values["level"], values["computational_share"]["kind"]) == (NEW, 0.95, "exact")
     pq = pytest.importorskip("pyarrow.parquet")
     values = json.loads(succeed(*arguments, "--json", "--out", tmp_path / "pred.parquet").stdout)
@@ -140,7 +148,9 @@ def test_refine_goes_on_as_in_python_and_replaces_the_model_unless_told(folder, 
 def test_update_is_partial_fit_and_the_table_is_still_known(folder, tmp_path):
     model = IterGPRegressor.load(folder / "model.itergp").partial_fit(X[MORE], Y[MORE])
     values = json.loads(
-        succeed("update", folder / "model.itergp", folder / "more.csv", "--json", "--out", tmp_path / "m.itergp").stdout
+        succeed(
+            "update", folder / "model.itergp", folder / "more.csv", "--json", "--out", tmp_path / "m.itergp"
+        ).stdout
     )
     assert values["rows"] == N + 10
     succeed("predict", tmp_path / "m.itergp", folder / "new.csv", "--out", tmp_path / "pred.csv")
@@ -156,7 +166,9 @@ def test_models_written_by_python_are_read_by_names_or_by_place(folder, tmp_path
     pd = pytest.importorskip("pandas")
     model.fit(pd.DataFrame(X[TRAIN, :2], columns=["size", "heat"]), Y[TRAIN]).save(tmp_path / "named.itergp")
     succeed("predict", tmp_path / "named.itergp", folder / "new.csv", "--out", tmp_path / "named.csv")
-    np.testing.assert_allclose(read(tmp_path / "named.csv")["mean"], read(tmp_path / "pred.csv")["mean"], rtol=1e-12)
+    np.testing.assert_allclose(
+        read(tmp_path / "named.csv")["mean"], read(tmp_path / "pred.csv")["mean"], rtol=1e-12
+    )
     result = run("update", tmp_path / "named.itergp", folder / "more.csv")
     assert result.exit_code == 2
     assert "does not say which column is the target" in result.stderr
@@ -164,7 +176,9 @@ def test_models_written_by_python_are_read_by_names_or_by_place(folder, tmp_path
 
 def test_parquet_in_is_csv_in(folder, tmp_path, quick):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pa.table({name: column[TRAIN] for name, column in COLUMNS.items()}), tmp_path / "train.parquet")
+    pq.write_table(
+        pa.table({name: column[TRAIN] for name, column in COLUMNS.items()}), tmp_path / "train.parquet"
+    )
     pq.write_table(pa.table({name: column[AT] for name, column in COLUMNS.items()}), tmp_path / "new.pq")
     succeed("fit", tmp_path / "train.parquet", *FIT, "--out", tmp_path / "a.itergp")
     succeed("fit", folder / "train.csv", *FIT, "--out", tmp_path / "b.itergp")
@@ -195,10 +209,14 @@ def test_the_summary_says_what_was_learned_bought_and_is_missing_in_80_columns(f
 
 
 def test_the_numbers_of_the_summary_are_those_of_the_model(folder, tmp_path):
-    values = json.loads(succeed("fit", folder / "train.csv", *FIT, "--json", "--out", tmp_path / "m.itergp").stdout)
+    values = json.loads(
+        succeed("fit", folder / "train.csv", *FIT, "--json", "--out", tmp_path / "m.itergp").stdout
+    )
     model = IterGPRegressor.load(tmp_path / "m.itergp")
     learned, share, acting = values["learned"], values["computational_share"], values["more_budget"]["acting"]
-    lengthscales = dict(zip(["size", "heat", "colour=blue", "colour=red"], model.kernel_.kernel.lengthscale, strict=True))
+    lengthscales = dict(
+        zip(["size", "heat", "colour=blue", "colour=red"], model.kernel_.kernel.lengthscale, strict=True)
+    )
     for row in learned["features"]:
         assert row["relevance"] == pytest.approx(1 / lengthscales[row["name"]])
     assert [row["name"] for row in learned["features"]] == sorted(lengthscales, key=lengthscales.get)
@@ -209,7 +227,9 @@ def test_the_numbers_of_the_summary_are_those_of_the_model(folder, tmp_path):
     assert share["share"] == pytest.approx(parts.computational.sum() / parts.combined.sum(), rel=1e-6)
     assert (share["kind"], share["error"], share["points"]) == ("exact", 0.0, N)
     globally = model.posterior_.decompose(model.posterior_.problem.X)
-    assert share["global_actions"]["share"] == pytest.approx(globally.computational.sum() / globally.combined.sum())
+    assert share["global_actions"]["share"] == pytest.approx(
+        globally.computational.sum() / globally.combined.sum()
+    )
     half = IterGPRegressor(budget="15 actions").fit(X[TRAIN], Y[TRAIN])
     assert (acting["from"], acting["to"]) == (15, 30)
     for which, fitted in (("variance_from", half), ("variance_to", model)):
@@ -273,7 +293,8 @@ def test_the_help_needs_none_of_the_heavy_libraries():
         "import sys, itergp.cli\n"
         "sys.argv = ['itergp', 'fit', '--help']\n"
         "try: itergp.cli.main()\n"
-        "except SystemExit as end: print(end.code, sorted({'jax', 'scipy', 'sklearn', 'pandas', 'pyarrow'} & set(sys.modules)))"
+        "except SystemExit as end: print(end.code, sorted({'jax', 'scipy', 'sklearn', 'pandas', 'pyarrow'} & "
+        "set(sys.modules)))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[-1] == "0 []"
@@ -290,12 +311,23 @@ def test_hostile_names_of_columns_and_files(tmp_path, quick):
         csv.writer(file).writerows([names, *values.tolist()])
     model = tmp_path / "mod[el] \x1b[2J.itergp"
     result = succeed(
-        "fit", train, "--target", "--y", "--drop", "a,b", "--categorical", "[red]", "--budget", "5 actions", "--out", model
+        "fit",
+        train,
+        "--target",
+        "--y",
+        "--drop",
+        "a,b",
+        "--categorical",
+        "[red]",
+        "--budget",
+        "5 actions",
+        "--out",
+        model,
     )
     assert "\x1b" not in result.output
-    assert [row["name"] for row in json.loads(succeed("info", model, "--json").stdout)["columns"]["features"]] == [
-        name for name in names if name not in ("a,b", "--y")
-    ]
+    assert [
+        row["name"] for row in json.loads(succeed("info", model, "--json").stdout)["columns"]["features"]
+    ] == [name for name in names if name not in ("a,b", "--y")]
     assert "\x1b" not in succeed("info", model).output
     found = succeed("predict", model, train).stdout.splitlines()
     assert len(found) == 41
@@ -308,7 +340,16 @@ def test_hostile_names_of_columns_and_files(tmp_path, quick):
 def test_a_table_with_a_byte_order_mark_semicolons_and_no_names(tmp_path, quick):
     names = ("size", "y", "heat")
     write(tmp_path / "train.csv", TRAIN, names, ";", header=False, start="\ufeff")
-    succeed("fit", tmp_path / "train.csv", "--target", "2", "--budget", "9 actions", "--out", tmp_path / "m.itergp")
+    succeed(
+        "fit",
+        tmp_path / "train.csv",
+        "--target",
+        "2",
+        "--budget",
+        "9 actions",
+        "--out",
+        tmp_path / "m.itergp",
+    )
     write(tmp_path / "with.csv", AT, names, "\t", header=False)
     write(tmp_path / "without.csv", AT, ("size", "heat"), header=False)
     found = succeed("predict", tmp_path / "m.itergp", tmp_path / "with.csv").stdout
@@ -318,7 +359,9 @@ def test_a_table_with_a_byte_order_mark_semicolons_and_no_names(tmp_path, quick)
 
 def test_columns_that_the_model_does_not_know_are_left_alone_and_named(folder, tmp_path):
     text = (folder / "new.csv").read_text().splitlines()
-    (tmp_path / "extra.csv").write_text("\n".join([text[0] + ",note", *(line + ",hello" for line in text[1:])]))
+    (tmp_path / "extra.csv").write_text(
+        "\n".join([text[0] + ",note", *(line + ",hello" for line in text[1:])])
+    )
     result = succeed("predict", folder / "model.itergp", tmp_path / "extra.csv")
     assert result.stdout == succeed("predict", folder / "model.itergp", folder / "new.csv").stdout
     assert "'note'" in result.stderr
@@ -350,15 +393,27 @@ FILES = {
 # arguments, the exit code, and what the message must say
 BAD = {
     "no command": (["fitt"], 2, "No such command 'fitt'"),
-    "no such option": (["fit", "train.csv", "--target", "y", "--speed", "9"], 2, "No such option:? '?--speed"),
+    "no such option": (
+        ["fit", "train.csv", "--target", "y", "--speed", "9"],
+        2,
+        "No such option:? '?--speed",
+    ),
     "no target": (["fit", "train.csv"], 2, "Missing option '--target'"),
     "no file given": (["fit", "--target", "y"], 2, "Missing argument 'TRAIN'"),
     "no such file": (["fit", "none.csv", "--target", "y"], 2, "none.csv does not exist"),
     "a folder": (["fit", ".", "--target", "y"], 2, "is a folder; expected a file"),
     "empty": (["fit", "empty.csv", "--target", "y"], 2, "empty.csv is empty"),
-    "ragged": (["fit", "ragged.csv", "--target", "y"], 2, "ragged.csv, line 3: 3 cells; expected 4, as in line 1"),
+    "ragged": (
+        ["fit", "ragged.csv", "--target", "y"],
+        2,
+        "ragged.csv, line 3: 3 cells; expected 4, as in line 1",
+    ),
     "NUL": (["fit", "nul.csv", "--target", "y"], 2, "nul.csv, line 3: a NUL byte"),
-    "duplicate names": (["fit", "twice.csv", "--target", "y"], 2, "twice.csv, line 1: two columns are called 'size'"),
+    "duplicate names": (
+        ["fit", "twice.csv", "--target", "y"],
+        2,
+        "twice.csv, line 1: two columns are called 'size'",
+    ),
     "missing value": (
         ["fit", "missing.csv", "--target", "y", "--categorical", "colour"],
         2,
@@ -369,28 +424,60 @@ BAD = {
         2,
         "line 3, column 'heat': 'hot' is not a number. Use --categorical",
     ),
-    "text everywhere": (["fit", "words.csv", "--target", "y"], 2, "'hot' is not a number. So are cells of 'colour'"),
+    "text everywhere": (
+        ["fit", "words.csv", "--target", "y"],
+        2,
+        "'hot' is not a number. So are cells of 'colour'",
+    ),
     "text as target": (
         ["fit", "wordy.csv", "--header", "--target", "y"],
         2,
         "line 2, column 'y': 'low' is not a number. The target",
     ),
-    "infinite": (["fit", "infinite.csv", "--target", "y", "--drop", "colour"], 2, "column 'heat': 'inf' is not finite"),
+    "infinite": (
+        ["fit", "infinite.csv", "--target", "y", "--drop", "colour"],
+        2,
+        "column 'heat': 'inf' is not finite",
+    ),
     "UTF-16": (["fit", "utf16.csv", "--target", "y"], 2, "utf16.csv is UTF-16 text"),
     "Latin-1": (["fit", "latin.csv", "--target", "y"], 2, "latin.csv, line 1: not UTF-8"),
     "open quotation": (["fit", "quote.csv", "--target", "y"], 2, "quote.csv, line 2"),
     "names only": (["fit", "names.csv", "--target", "y"], 2, "names.csv has names but no rows"),
     "names or data": (["fit", "unclear.csv", "--target", "y"], 2, "Say --header or --no-header"),
     "no Parquet": (["fit", "sheet.parquet", "--target", "y"], 2, "is not a Parquet file|pip install"),
-    "unknown target": (["fit", "train.csv", "--target", "z"], 2, "--target is 'z', which is no column of .*'size'"),
+    "unknown target": (
+        ["fit", "train.csv", "--target", "z"],
+        2,
+        "--target is 'z', which is no column of .*'size'",
+    ),
     "target 0": (["fit", "train.csv", "--target", "0"], 2, "--target is '0', which is no column"),
     "target 99": (["fit", "train.csv", "--target", "99"], 2, "--target is '99', which is no column"),
     "target name, no names": (["fit", "bare.csv", "--target", "y"], 2, "The file has no names: give numbers"),
-    "unknown drop": (["fit", "train.csv", "--target", "y", "--drop", "sise"], 2, "--drop is 'sise'.*Did you mean 'size'"),
-    "unknown category": (["fit", "train.csv", "--target", "y", "--categorical", "shape"], 2, "--categorical is 'shape'"),
-    "target dropped": (["fit", "train.csv", "--target", "y", "--drop", "y"], 2, "--drop names 'y', which is the target"),
-    "all dropped": (["fit", "train.csv", "--target", "y", "--drop", "1,2,3,4"], 2, "no column left beside the target 'y'"),
-    "budget without unit": (["fit", "train.csv", *FIT, "--budget", "30"], 2, "--budget is '30'; expected a number and a unit"),
+    "unknown drop": (
+        ["fit", "train.csv", "--target", "y", "--drop", "sise"],
+        2,
+        "--drop is 'sise'.*Did you mean 'size'",
+    ),
+    "unknown category": (
+        ["fit", "train.csv", "--target", "y", "--categorical", "shape"],
+        2,
+        "--categorical is 'shape'",
+    ),
+    "target dropped": (
+        ["fit", "train.csv", "--target", "y", "--drop", "y"],
+        2,
+        "--drop names 'y', which is the target",
+    ),
+    "all dropped": (
+        ["fit", "train.csv", "--target", "y", "--drop", "1,2,3,4"],
+        2,
+        "no column left beside the target 'y'",
+    ),
+    "budget without unit": (
+        ["fit", "train.csv", *FIT, "--budget", "30"],
+        2,
+        "--budget is '30'; expected a number and a unit",
+    ),
     "negative budget": (["fit", "train.csv", *FIT, "--budget", "-3s"], 2, "--budget is '-3s'"),
     "no budget": (["fit", "train.csv", *FIT, "--budget", "0s"], 2, "--budget is '0s'"),
     "half an action": (["fit", "train.csv", *FIT, "--budget", "1.5 actions"], 2, "--budget is '1.5 actions'"),
@@ -398,10 +485,22 @@ BAD = {
     "cache": (["fit", "train.csv", *FIT, "--cache", "lots"], 2, "--cache is 'lots'"),
     "negative seed": (["fit", "train.csv", *FIT, "--seed", "-1"], 2, "'--seed'"),
     "seed in words": (["fit", "train.csv", *FIT, "--seed", "one"], 2, "'--seed'"),
-    "out: no folder": (["fit", "train.csv", *FIT, "--out", "none/m.itergp"], 2, "the folder none does not exist"),
+    "out: no folder": (
+        ["fit", "train.csv", *FIT, "--out", "none/m.itergp"],
+        2,
+        "the folder none does not exist",
+    ),
     "out: a folder": (["fit", "train.csv", *FIT, "--out", "."], 2, "it is a folder, not an ordinary file"),
-    "out: a pipe": (["fit", "train.csv", *FIT, "--out", "pipe"], 2, "pipe cannot be written: it is a named pipe"),
-    "out: read-only": (["fit", "train.csv", *FIT, "--out", "fixed.itergp"], 2, "it is read-only .mode 444.*chmod u.w"),
+    "out: a pipe": (
+        ["fit", "train.csv", *FIT, "--out", "pipe"],
+        2,
+        "pipe cannot be written: it is a named pipe",
+    ),
+    "out: read-only": (
+        ["fit", "train.csv", *FIT, "--out", "fixed.itergp"],
+        2,
+        "it is read-only .mode 444.*chmod u.w",
+    ),
     "out: a link to it": (
         ["refine", "model.itergp", "--out", "link.itergp"],
         2,
@@ -437,16 +536,32 @@ BAD = {
         2,
         "line 3, column 'heat': 'hot' is not a number. It was a number",
     ),
-    "missing in new rows": (["predict", "model.itergp", "missing.csv"], 2, "line 3, column 'heat': the value is missing"),
-    "out: a spreadsheet": (["predict", "model.itergp", "new.csv", "--out", "p.xlsx"], 2, "p.xlsx ends in '.xlsx'; expected"),
-    "out: the new rows": (["predict", "model.itergp", "new.csv", "--out", "new.csv"], 2, "new.csv is read by this command"),
+    "missing in new rows": (
+        ["predict", "model.itergp", "missing.csv"],
+        2,
+        "line 3, column 'heat': the value is missing",
+    ),
+    "out: a spreadsheet": (
+        ["predict", "model.itergp", "new.csv", "--out", "p.xlsx"],
+        2,
+        "p.xlsx ends in '.xlsx'; expected",
+    ),
+    "out: the new rows": (
+        ["predict", "model.itergp", "new.csv", "--out", "new.csv"],
+        2,
+        "new.csv is read by this command",
+    ),
     "out: the model": (
         ["predict", "model.itergp", "new.csv", "--out", "model.itergp"],
         2,
         "model.itergp is read by this command",
     ),
     "cannot be refined": (["refine", "final.itergp", "--budget", "3 actions"], 2, "refinable=False"),
-    "update, no target": (["update", "model.itergp", "no_target.csv"], 2, "no_target.csv lacks the column 'y', the target"),
+    "update, no target": (
+        ["update", "model.itergp", "no_target.csv"],
+        2,
+        "no_target.csv lacks the column 'y', the target",
+    ),
     "update, ragged": (["update", "model.itergp", "ragged.csv"], 2, "ragged.csv, line 3"),
     "update, infinite": (["update", "model.itergp", "infinite.csv"], 2, "'inf' is not finite"),
 }
@@ -462,7 +577,9 @@ def battlefield(folder, tmp_path_factory):
     (path / "flipped.itergp").write_bytes(model[:-9] + bytes([model[-9] ^ 1]) + model[-8:])
     loaded = IterGPRegressor.load(path / "model.itergp")
     loaded.save(path / "final.itergp", refinable=False)
-    two = IterGPRegressor(noise=0.1, learn=False, budget="3 actions").fit(X[TRAIN], np.stack([Y[TRAIN], Y[TRAIN] ** 2], axis=1))
+    two = IterGPRegressor(noise=0.1, learn=False, budget="3 actions").fit(
+        X[TRAIN], np.stack([Y[TRAIN], Y[TRAIN] ** 2], axis=1)
+    )
     two.save(path / "several.itergp")
     os.mkfifo(path / "pipe")
     (path / "fixed.itergp").write_bytes(model)
@@ -514,26 +631,35 @@ def test_a_bug_is_one_line_too(folder, monkeypatch):
     monkeypatch.setattr("itergp.cli.fitting.read_table", bug)
     result = run("fit", folder / "train.csv", *FIT)
     assert result.exit_code == 1
-    assert result.stderr == ("Error: RuntimeError: two lines. This is a bug of itergp; with ITERGP_TRACEBACK=1 it says where.\n")
+    assert result.stderr == (
+        "Error: RuntimeError: two lines. This is a bug of itergp; with ITERGP_TRACEBACK=1 it says where.\n"
+    )
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"), [(["info"], 0), (["predict", "text.itergp", "new.csv"], 1), (["fit", "x.csv", "--target", "y"], 2)]
+    ("arguments", "code"),
+    [(["info"], 0), (["predict", "text.itergp", "new.csv"], 1), (["fit", "x.csv", "--target", "y"], 2)],
 )
 def test_exit_codes_of_the_program(battlefield, arguments, code):
-    result = subprocess.run([sys.executable, "-m", "itergp.cli", *arguments], cwd=battlefield, capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-m", "itergp.cli", *arguments], cwd=battlefield, capture_output=True, text=True
+    )
     assert result.returncode == code
     assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["fit", "--help"], ["info"], ["info", "--json"], ["predict", "model.itergp", "new.csv"]]
+    "arguments",
+    [["--help"], ["fit", "--help"], ["info"], ["info", "--json"], ["predict", "model.itergp", "new.csv"]],
 )
 @pytest.mark.parametrize("messages", ["a place for messages", "none for messages either"])
 def test_a_full_disk_is_one_line_also_for_the_help(arguments, messages, battlefield, tmp_path):
     """A full disk is a limit of 0 bytes for files here."""
     pytest.importorskip("resource")
-    limited = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); os.execv(sys.argv[1], sys.argv[1:])"
+    limited = (
+        "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); "
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
     with open(tmp_path / "out", "wb") as out:
         result = subprocess.run(
             [sys.executable, "-c", limited, sys.executable, "-m", "itergp.cli", *arguments],
@@ -600,7 +726,8 @@ def test_control_c_before_anything_was_computed_writes_nothing(folder, tmp_path,
         assert list(tmp_path.iterdir()) == []
 
 
-# What the bar says once a fit is under way; before scikit-learn 1.9 there are no callbacks, and it only tells the time.
+# What the bar says once a fit is under way; before scikit-learn 1.9 there are no callbacks, and it only tells
+# the time.
 BUSY = b"iteration 2" if hasattr(IterGPRegressor, "set_callbacks") else b"0:00:02"
 
 
@@ -610,7 +737,17 @@ def long_fit(folder):
     table = rng.uniform(-1, 1, (3000, 4))
     table[:, 3] = np.sin(3 * table[:, :3].sum(axis=1)) + 0.1 * rng.standard_normal(3000)
     np.savetxt(folder / "train.csv", table, delimiter=",", header="a,b,c,y", comments="")
-    return table, [sys.executable, "-m", "itergp.cli", "fit", "train.csv", "--target", "y", "--budget", "100s"]
+    return table, [
+        sys.executable,
+        "-m",
+        "itergp.cli",
+        "fit",
+        "train.csv",
+        "--target",
+        "y",
+        "--budget",
+        "100s",
+    ]
 
 
 def test_a_terminal_that_is_closed_takes_no_model_with_it(tmp_path):
@@ -618,8 +755,14 @@ def test_a_terminal_that_is_closed_takes_no_model_with_it(tmp_path):
     pty = pytest.importorskip("pty")
     table, command = long_fit(tmp_path)
     ours, theirs = pty.openpty()
-    environment, streams = os.environ | {"COLUMNS": "80", "TERM": "xterm"}, {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-    own = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    environment, streams = (
+        os.environ | {"COLUMNS": "80", "TERM": "xterm"},
+        {"stdin": theirs, "stdout": theirs, "stderr": theirs},
+    )
+    own = (
+        "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], "
+        "sys.argv[1:])"
+    )
     command = [sys.executable, "-c", own, *command]
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, **streams)
     os.close(theirs)

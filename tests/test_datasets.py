@@ -1,4 +1,5 @@
-"""Data sets by name and by path: the very numbers of the files, the published splits, and errors that say what to do."""
+"""Data sets by name and by path: the very numbers of the files, the published splits, and errors that say
+what to do."""
 
 import gzip
 import hashlib
@@ -40,7 +41,9 @@ def toy(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("name", "i"), [("parkinsons", 0), ("parkinsons", 7), ("bike", 3), ("protein", 1)])
 def test_a_split_has_the_numbers_of_the_files_standardised_with_the_training_part(real, name, i):
     split = load(name).split(i)
-    for found, expected in zip((split.X, split.y, split.X_test, split.y_test), load_split(name, i), strict=True):
+    for found, expected in zip(
+        (split.X, split.y, split.X_test, split.y_test), load_split(name, i), strict=True
+    ):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -57,7 +60,8 @@ def test_every_named_set_has_the_size_that_its_source_says(real, name):
 
 @pytest.mark.data
 def test_what_leaks_in_bike_is_what_the_note_says(real):
-    """exp(target) is an affine function of casual + registered, up to the five digits of the file; without them no such sum."""
+    """exp(target) is an affine function of casual + registered, up to the five digits of the file; without
+    them no such sum."""
     bike = load("bike")
     columns = dict(zip(bike.feature_names, bike.X.T, strict=True))
     total = columns["casual"] + columns["registered"]
@@ -105,7 +109,11 @@ def test_a_named_set_comes_back_from_its_files(toy):
 def test_a_missing_file_is_named_with_where_to_put_it(toy):
     folder = toy[0]
     (folder / "toy.splits.csv.gz").unlink()
-    with pytest.raises(StorageError, match=r"toy\.splits\.csv\.gz, of the data set 'toy', is not in ") as error:
+    with pytest.raises(
+        StorageError,
+        match=r"toy\.splits\.csv\.gz, of the data set 'toy', is not in "
+        r"",
+    ) as error:
         load("toy")
     assert str(folder) in str(error.value)
     assert "toy/test_mask.csv.gz" in str(error.value)
@@ -113,7 +121,9 @@ def test_a_missing_file_is_named_with_where_to_put_it(toy):
 
 
 @pytest.mark.parametrize("file", ["toy.csv.gz", "toy.splits.csv.gz"])
-@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:40] + bytes([b[40] ^ 1]) + b[41:], lambda b: b""])
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-1], lambda b: b[:40] + bytes([b[40] ^ 1]) + b[41:], lambda b: b""]
+)
 def test_a_damaged_file_is_named_and_refused(toy, file, damage):
     path = toy[0] / file
     path.write_bytes(damage(path.read_bytes()))
@@ -133,7 +143,10 @@ def test_a_folder_in_the_place_of_a_file_is_refused_by_name(toy):
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(InputError, match="'bikes' is neither a data set that is known") as error:
         load("bikes")
-    assert all(name in str(error.value) for name in ("parkinsons", "bike", "protein", "keggdirected", "keggundirected"))
+    assert all(
+        name in str(error.value)
+        for name in ("parkinsons", "bike", "protein", "keggdirected", "keggundirected")
+    )
     with pytest.raises(InputError, match="name_or_path is 3"):
         load(3)
 
@@ -204,7 +217,11 @@ def test_a_table_has_ten_fixed_splits_in_which_each_row_is_tested_once(tmp_path)
 
 def test_a_cell_that_is_no_number_is_named_with_its_place(tmp_path):
     rows = [[i, "red" if i == 4 else 0.5, i] for i in range(12)]
-    with pytest.raises(InputError, match=r"line 6, column 'colour': 'red' is not a number\. Drop this column"):
+    with pytest.raises(
+        InputError,
+        match=r"line 6, column 'colour': 'red' is not a number\. Drop this "
+        r"column",
+    ):
         load(write(tmp_path / "t.csv", rows, "a,colour,y"))
     assert load(tmp_path / "t.csv", drop=["colour"]).feature_names == ("a",)
 
@@ -227,6 +244,9 @@ def test_the_synthetic_set_is_the_papers():
 
 
 def test_the_rooms_for_experiments_are_reached_by_their_names():
-    code = "import itergp; print(itergp.datasets.synthetic(3, 2)[0].shape, itergp.metrics.rmse([1], [1]), itergp.baselines.svgp)"
+    code = (
+        "import itergp; print(itergp.datasets.synthetic(3, 2)[0].shape, itergp.metrics.rmse([1], [1]), "
+        "itergp.baselines.svgp)"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.startswith("(3, 2) 0.0 <function svgp")

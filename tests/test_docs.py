@@ -1,4 +1,5 @@
-"""What README and docs show works: their code runs and prints what they say, their commands parse, what they name exists."""
+"""What README and docs show works: their code runs and prints what they say, their commands parse, what
+they name exists."""
 
 import contextlib
 import importlib
@@ -45,7 +46,8 @@ def spans(page):
 
 
 def run(page, leave_out=""):
-    """Execute the Python blocks of a page one after the other, in one namespace. What they print is what is said next to them."""
+    """Execute the Python blocks of a page one after the other, in one namespace. What they print is what
+    is said next to them."""
     names, printed = {"__name__": "page"}, ""
     for number, (language, text, is_output) in enumerate(blocks(page)):
         if language == "python" and not (leave_out and leave_out in text):
@@ -107,7 +109,12 @@ def test_the_code_for_gpytorch_runs_beside_ours(tmp_path, monkeypatch):
 def test_a_page_that_prints_something_else_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
     page = tmp_path / "page.md"
-    for said, agrees in (("3 rows, 0.43", True), ("3 rows, 0.44", True), ("3 rows, 0.48", False), ("3 lines, 0.43", False)):
+    for said, agrees in (
+        ("3 rows, 0.43", True),
+        ("3 rows, 0.44", True),
+        ("3 rows, 0.48", False),
+        ("3 lines, 0.43", False),
+    ):
         page.write_text(f'```python\nprint("3 rows,", 0.43)\n```\n\n```text\n{said}\n```\n')
         with contextlib.nullcontext() if agrees else pytest.raises(AssertionError):
             run(page)
@@ -151,17 +158,24 @@ def test_commands_in_the_text_exist_and_have_the_options_that_are_named():
 def test_the_commands_for_tables_do_their_work(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_tables(np.random.default_rng(0))
-    executed = [words for words in commands(page) if words[0] in ("fit", "predict", "refine", "update", "info", "report")]
+    executed = [
+        words
+        for words in commands(page)
+        if words[0] in ("fit", "predict", "refine", "update", "info", "report")
+    ]
     assert len(executed) >= 5
     for words in executed:
-        words = [SHORT if before == "--budget" else word for before, word in zip(["", *words], words, strict=False)]
+        words = [
+            SHORT if before == "--budget" else word for before, word in zip(["", *words], words, strict=False)
+        ]
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 0, f"itergp {shlex.join(words)}: {result.output}"
     assert len(Path("pred.csv").read_text().splitlines()) == 1 + 9
 
 
 def write_tables(rng):
-    """Tables to learn from, to predict, with more rows, and to test with; the colour is a number, which may be a category too."""
+    """Tables to learn from, to predict, with more rows, and to test with; the colour is a number, which
+    may be a category too."""
     for file, rows in (("train.csv", 60), ("new.csv", 9), ("more.csv", 8), ("test.csv", 12)):
         a, colour = rng.uniform(-1, 1, rows), rng.integers(0, 2, rows)
         y = np.sin(3 * a) + colour + 0.1 * rng.standard_normal(rows)
@@ -175,7 +189,12 @@ def write_tables(rng):
 @pytest.mark.parametrize("page", TEXTS, ids=name)
 def test_every_relative_link_leads_somewhere(page):
     text = FENCE.sub(lambda block: block[0] if block[0].startswith("```{") else "", page.read_text())
-    links = re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text) + re.findall(r"^```\{(?:image|include)\} (\S+)", text, re.MULTILINE)
+    links = re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text) + re.findall(
+        r"^```\{(?:image|include)\} "
+        r"(\S+)",
+        text,
+        re.MULTILINE,
+    )
     for link in links:
         if re.match(r"\w+:", link):
             continue
@@ -189,7 +208,11 @@ def test_files_folders_and_make_targets_that_are_named_exist():
     makefile = (ROOT / "Makefile").read_text()
     for page in TEXTS:
         for span in spans(page):
-            path = re.fullmatch(r"(?:python )?((?:docs|tests|benchmarks|examples|src)/[\w./-]+)(?: .*)?", span)
+            path = re.fullmatch(
+                r"(?:python )?((?:docs|tests|benchmarks|examples|src)/[\w./-]+)(?: "
+                r".*)?",
+                span,
+            )
             if path and not path[1].startswith("docs/results"):
                 assert (ROOT / path[1]).exists(), f"{name(page)} names {path[1]}"
         for target in re.findall(r"(?:^|`)make (\w+)", page.read_text(), re.MULTILINE):

@@ -17,7 +17,11 @@ def repeated(n=60, distinct=17, targets=None, seed=0):
     places[0] = 0.0
     X = places[rng.integers(0, distinct, n)]
     X[X == 0.0] *= rng.choice([-1.0, 1.0], (X == 0.0).sum())
-    y = np.sin(3 * X.sum(axis=1)) if targets is None else np.outer(np.sin(3 * X.sum(axis=1)), np.arange(1, targets + 1))
+    y = (
+        np.sin(3 * X.sum(axis=1))
+        if targets is None
+        else np.outer(np.sin(3 * X.sum(axis=1)), np.arange(1, targets + 1))
+    )
     return X, y + 0.3 * rng.standard_normal(y.shape), rng.uniform(-1, 1, (9, 2))
 
 
@@ -28,11 +32,15 @@ def test_the_merged_process_is_the_unmerged_one_likelihood_included(kernel):
     merged = merge_rows(X, y)
     assert len(merged.X) < len(X)
     oracle = exact(prior, X, y, NOISE, X_new)
-    posterior = condition(prior, merged.X, merged.y, merged.noise(NOISE), UnitVector(block_size=8), MaxActions(len(X)))
+    posterior = condition(
+        prior, merged.X, merged.y, merged.noise(NOISE), UnitVector(block_size=8), MaxActions(len(X))
+    )
     np.testing.assert_allclose(posterior.mean(X_new), oracle.mean, atol=1e-9)
     np.testing.assert_allclose(posterior.cov(X_new), oracle.cov, atol=1e-9)
     # the ELBO is the log likelihood at rank n
-    assert posterior.state.elbo + within_groups(merged, NOISE) == pytest.approx(oracle.log_likelihood, rel=1e-9)
+    assert posterior.state.elbo + within_groups(merged, NOISE) == pytest.approx(
+        oracle.log_likelihood, rel=1e-9
+    )
 
 
 def test_several_targets_share_the_groups():
@@ -41,14 +49,18 @@ def test_several_targets_share_the_groups():
     merged = merge_rows(X, y)
     oracles = [exact(prior, X, y[:, j], NOISE, X_new) for j in (0, 1)]
     posterior = condition(prior, merged.X, merged.y, merged.noise(NOISE))
-    np.testing.assert_allclose(posterior.mean(X_new), np.stack([oracle.mean for oracle in oracles], axis=1), atol=1e-9)
+    np.testing.assert_allclose(
+        posterior.mean(X_new), np.stack([oracle.mean for oracle in oracles], axis=1), atol=1e-9
+    )
     likelihood = sum(oracle.log_likelihood for oracle in oracles)
     assert posterior.state.elbo + within_groups(merged, NOISE) == pytest.approx(likelihood, rel=1e-9)
 
 
 def test_the_estimator_predicts_the_same_merged_or_not():
     X, y, X_new = repeated()
-    models = [IterGPRegressor(learn=False, noise=NOISE, merge_duplicates=merge).fit(X, y) for merge in (True, False)]
+    models = [
+        IterGPRegressor(learn=False, noise=NOISE, merge_duplicates=merge).fit(X, y) for merge in (True, False)
+    ]
     (mean, std), (expected, expected_std) = (model.predict(X_new, return_std=True) for model in models)
     np.testing.assert_allclose(mean, expected, atol=1e-9)
     np.testing.assert_allclose(std, expected_std, atol=1e-9)
@@ -109,7 +121,9 @@ def test_rows_whose_digests_are_the_same_by_chance_stay_apart(monkeypatch):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
-@pytest.mark.parametrize("values", [[0.0, 1.0], [-1.0, 0.0, 0.5, 3.0], np.arange(30.0), 1e6 + np.arange(40.0)], ids=len)
+@pytest.mark.parametrize(
+    "values", [[0.0, 1.0], [-1.0, 0.0, 0.5, 3.0], np.arange(30.0), 1e6 + np.arange(40.0)], ids=len
+)
 def test_digests_of_rows_on_a_grid_hardly_ever_agree(values):
     d = {2: 14, 4: 7, 30: 3, 40: 3}[len(values)]
     X = np.stack(np.meshgrid(*[values] * d), axis=-1).reshape(-1, d)

@@ -1,4 +1,5 @@
-"""Predictions stay what they were: to the bit on the machine that recorded them, to rounding on others (tests/golden.py)."""
+"""Predictions stay what they were: to the bit on the machine that recorded them, to rounding on others
+(tests/golden.py)."""
 
 import json
 
@@ -8,7 +9,8 @@ import pytest
 import golden
 
 RECORDED = json.loads(golden.FILE.read_text())
-CLOSE, FLOAT32, LEARNED = 1e-7, 1e-3, 1e-2  # of the largest value, on other machines; where learning ends depends on bits
+# of the largest value, on other machines; where learning ends depends on bits
+CLOSE, FLOAT32, LEARNED = 1e-7, 1e-3, 1e-2
 
 
 def test_every_golden_run_is_recorded():

@@ -1,4 +1,5 @@
-"""The published interface tests accept everything in the tables, and refuse what is wrong with a clear sentence."""
+"""The published interface tests accept everything in the tables, and refuse what is wrong with a clear
+sentence."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +63,9 @@ class Broken(Kernel):
         return K
 
     def diagonal(self, X):
-        return np.ones(len(X)) * (-1.0 if self.fault == "semi-definite" else 2.0 if self.fault == "diagonal" else 1.0)
+        return np.ones(len(X)) * (
+            -1.0 if self.fault == "semi-definite" else 2.0 if self.fault == "diagonal" else 1.0
+        )
 
     @property
     def stationary(self):

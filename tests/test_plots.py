@@ -1,4 +1,5 @@
-"""Pictures show the numbers of the process: every test reads what was drawn, and compares it with what was asked for."""
+"""Pictures show the numbers of the process: every test reads what was drawn, and compares it with what was
+asked for."""
 
 import builtins
 import subprocess
@@ -9,7 +10,16 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from itergp import InputError, IterGPRegressor, Matern32, MaxActions, Prior, PseudoInput, UnitVector, condition
+from itergp import (
+    InputError,
+    IterGPRegressor,
+    Matern32,
+    MaxActions,
+    Prior,
+    PseudoInput,
+    UnitVector,
+    condition,
+)
 from itergp.baselines import exact, svgp
 from itergp.metrics import LEVELS
 from itergp.solver.policies import ConjugateGradient
@@ -48,7 +58,8 @@ def posterior(line):
 
 @pytest.fixture(scope="module")
 def cube():
-    """Three features of different size, of which the second matters most; and its posterior after 20 actions."""
+    """Three features of different size, of which the second matters most; and its posterior after 20
+    actions."""
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (200, 3)) * [1.0, 2.0, 30.0] + [0.0, 5.0, -7.0]
     y = np.sin(X[:, 1]) + 0.2 * X[:, 0] + 0.1 * rng.standard_normal(200)
@@ -71,7 +82,9 @@ def edges(area, t):
     return low, high
 
 
-def test_bands_are_two_standard_deviations_mathematical_inside_and_computational_around(posterior, line, axis):
+def test_bands_are_two_standard_deviations_mathematical_inside_and_computational_around(
+    posterior, line, axis
+):
     assert plot_posterior(posterior, axis=axis, points=50) is axis
     shown = drawn(axis)
     t, mean = shown["posterior mean"].get_data()
@@ -143,7 +156,9 @@ def test_a_slice_runs_along_the_feature_that_matters_with_the_others_at_their_me
 def test_a_slice_may_be_asked_for_by_number_name_and_point(cube, axis):
     *_, posterior = cube
     at = np.array([0.5, 4.0, 0.0])
-    plot_posterior(posterior, feature="c", names=["a", "b", "c"], at=at, limits=(-20, 10), points=40, axis=axis)
+    plot_posterior(
+        posterior, feature="c", names=["a", "b", "c"], at=at, limits=(-20, 10), points=40, axis=axis
+    )
     t, mean = drawn(axis)["posterior mean"].get_data()
     np.testing.assert_allclose(t, np.linspace(-20, 10, 40))
     rows = np.tile(at, (40, 1))
@@ -160,7 +175,9 @@ def test_beside_a_slice_only_the_nearest_data_are_drawn(cube, axis):
     points = np.asarray(drawn(axis)["the 20 nearest data"].get_offsets())
     away = (X - np.median(X, axis=0)) / X.std(axis=0)
     nearest = np.argsort(np.hypot(away[:, 0], away[:, 2]))[:20]
-    np.testing.assert_array_equal(np.sort(points, axis=0), np.sort(np.column_stack([X[nearest, 1], y[nearest]]), axis=0))
+    np.testing.assert_array_equal(
+        np.sort(points, axis=0), np.sort(np.column_stack([X[nearest, 1], y[nearest]]), axis=0)
+    )
 
 
 def test_of_many_data_some_are_drawn_and_the_label_says_so(posterior, axis):
@@ -215,7 +232,9 @@ def test_parts_that_are_not_exact_are_called_so(axis):
     order = np.argsort(parts.combined, kind="stable")
     assert axis.patches[1].get_label().startswith("computational, at least")
     least = next(patch for patch in axis.patches if patch.get_label() == "mathematical, guaranteed")
-    np.testing.assert_array_equal(least.get_data().values, (parts.combined - parts.computational_upper)[order])
+    np.testing.assert_array_equal(
+        least.get_data().values, (parts.combined - parts.computational_upper)[order]
+    )
 
 
 @pytest.mark.parametrize(
@@ -251,7 +270,10 @@ def test_calibration_counts_observations_inside_intervals(posterior, axis):
     plot_calibration(posterior, X, y, axis=axis)
     levels, share = drawn(axis)["observed"].get_data()
     std = np.sqrt(posterior.var(X) + NOISE)
-    inside = [np.mean(np.abs(y - posterior.mean(X)) <= scipy.stats.norm.ppf(0.5 + level / 2) * std) for level in LEVELS]
+    inside = [
+        np.mean(np.abs(y - posterior.mean(X)) <= scipy.stats.norm.ppf(0.5 + level / 2) * std)
+        for level in LEVELS
+    ]
     np.testing.assert_array_equal(levels, LEVELS)
     np.testing.assert_allclose(share, inside)
 
@@ -280,7 +302,9 @@ def test_the_estimator_draws_in_the_units_of_the_data(axis):
     rng = np.random.default_rng(7)
     frame = pd.DataFrame({"speed": 100 + 10 * rng.uniform(-1, 1, 120), "<age>": rng.uniform(0, 1, 120)})
     y = 1000 + 50 * np.sin(0.3 * frame["speed"].to_numpy()) + rng.standard_normal(120)
-    model = IterGPRegressor(Matern32(0.5), noise=0.01, learn=False, budget="20 actions", policy="cg", neighbours=5).fit(frame, y)
+    model = IterGPRegressor(
+        Matern32(0.5), noise=0.01, learn=False, budget="20 actions", policy="cg", neighbours=5
+    ).fit(frame, y)
     assert model.plot(axis=axis) is axis
     shown = drawn(axis)
     t, mean = shown["posterior mean"].get_data()
@@ -299,7 +323,9 @@ def test_the_estimator_draws_in_the_units_of_the_data(axis):
 
 
 def test_a_model_without_its_targets_is_drawn_without_data(tmp_path, line, axis):
-    model = IterGPRegressor(Matern32(0.5), noise=0.01, learn=False, budget="5 actions").fit(line[0][:, None], line[1])
+    model = IterGPRegressor(Matern32(0.5), noise=0.01, learn=False, budget="5 actions").fit(
+        line[0][:, None], line[1]
+    )
     model.save(tmp_path / "model.itergp", refinable=False)
     IterGPRegressor.load(tmp_path / "model.itergp").plot(axis=axis)
     assert "posterior mean" in drawn(axis)
@@ -355,5 +381,7 @@ assert plt.get_fignums() == []
 assert itergp.plots.plot_trace(p).figure is plt.gcf()
 print("fine")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env={"MPLBACKEND": "Agg"})
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={"MPLBACKEND": "Agg"}
+    )
     assert done.stdout.strip() == "fine", done.stderr

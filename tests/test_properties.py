@@ -1,4 +1,5 @@
-"""For any small problem: variances lie between exact and prior, fall along the path, and certificates hold."""
+"""For any small problem: variances lie between exact and prior, fall along the path, and certificates
+hold."""
 
 import warnings
 
@@ -24,9 +25,13 @@ from itergp import (
 )
 
 ANY_WIDTH = {
-    "rbf": RBF(0.4), "matern12": 2.0 * Matern12(0.7), "matern32": Matern32(0.3), "periodic": Periodic(0.8, 1.3),
-    "polynomial": Linear() * Linear() + Constant(0.5), "sum": 0.5 * RBF(2.0) + 0.1 * Matern12(0.2),
-}  # fmt: skip
+    "rbf": RBF(0.4),
+    "matern12": 2.0 * Matern12(0.7),
+    "matern32": Matern32(0.3),
+    "periodic": Periodic(0.8, 1.3),
+    "polynomial": Linear() * Linear() + Constant(0.5),
+    "sum": 0.5 * RBF(2.0) + 0.1 * Matern12(0.2),
+}
 
 
 @st.composite
@@ -65,9 +70,15 @@ def test_variances_and_certificates_of_any_problem(problem):
     X_new, prior = problem["X_new"], problem["prior"]
     try:
         posterior = condition(
-            prior, problem["X"], problem["y"], problem["noise"], POLICIES[problem["policy"]](), MaxActions(problem["actions"]),
-            Compute(problem["dtype"]), seed=1,
-        )  # fmt: skip
+            prior,
+            problem["X"],
+            problem["y"],
+            problem["noise"],
+            POLICIES[problem["policy"]](),
+            MaxActions(problem["actions"]),
+            Compute(problem["dtype"]),
+            seed=1,
+        )
     except InputError:
         assert problem["policy"] == "unit-listed"
         assert len(problem["X"]) < 8

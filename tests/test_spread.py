@@ -1,4 +1,5 @@
-"""The unit of a feature is its standard deviation, to the bit, unless a few values far from all others make it."""
+"""The unit of a feature is its standard deviation, to the bit, unless a few values far from all others
+make it."""
 
 import numpy as np
 import pytest
@@ -33,7 +34,9 @@ SHAPES = {
     "mostly zero, then lognormal": lambda rng, n: rng.lognormal(size=n) * rare(rng, n, 0.3),
     "two clusters": lambda rng, n: rng.standard_normal(n) + 1e3 * (np.arange(n) < n // 20),
     "integers in order": lambda rng, n: np.arange(n, dtype=float),
-    "an outlier that is no trouble": lambda rng, n: np.where(np.arange(n) == 7, 0.5 * DOMINATED * n**0.5, rng.standard_normal(n)),
+    "an outlier that is no trouble": lambda rng, n: np.where(
+        np.arange(n) == 7, 0.5 * DOMINATED * n**0.5, rng.standard_normal(n)
+    ),
 }
 
 
@@ -48,7 +51,9 @@ def test_features_of_all_kinds_keep_their_standard_deviation(shape, n):
 
 @pytest.mark.parametrize("n", [60, 1000, 5000])
 @pytest.mark.parametrize("size", [1e5, 1e30])
-@pytest.mark.parametrize("shape", sorted(set(SHAPES) - {"an outlier that is no trouble", "log-uniform", "normal, far from 0"}))
+@pytest.mark.parametrize(
+    "shape", sorted(set(SHAPES) - {"an outlier that is no trouble", "log-uniform", "normal, far from 0"})
+)
 def test_one_value_far_away_leaves_the_unit_that_the_others_have(shape, size, n):
     """Not where hardly any value differs from the rest: then it is one of those that say something."""
     x = SHAPES[shape](np.random.default_rng(n), n)

@@ -1,4 +1,5 @@
-"""Tables: every dialect gives the same numbers, and whatever is wrong is named with its file, line and column."""
+"""Tables: every dialect gives the same numbers, and whatever is wrong is named with its file, line and
+column."""
 
 import csv
 import gzip
@@ -46,7 +47,19 @@ def numbers(table):
         '"a","b","y"\n"1","2","3"\n"4.5","-6","7e1"\n',
         " a , b , y \n 1 , 2 , 3 \n 4.5 , -6 , 7e1 \n",
     ],
-    ids=["commas", "semicolons", "tabs", "bars", "CRLF", "CR", "no last end", "BOM", "blank lines", "quotes", "spaces"],
+    ids=[
+        "commas",
+        "semicolons",
+        "tabs",
+        "bars",
+        "CRLF",
+        "CR",
+        "no last end",
+        "BOM",
+        "blank lines",
+        "quotes",
+        "spaces",
+    ],
 )
 def test_every_dialect_gives_the_same_table(tmp_path, content):
     table = read_table(written(tmp_path, content))
@@ -109,7 +122,11 @@ def test_the_separator_is_the_one_that_splits_all_lines_alike(tmp_path):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_size=1, max_size=8), min_size=2, max_size=5),
+    st.lists(
+        st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_size=1, max_size=8),
+        min_size=2,
+        max_size=5,
+    ),
     st.integers(1, 4),
     st.integers(0, 2**32 - 1),
 )
@@ -164,9 +181,12 @@ def packed(path, pieces):
     return path
 
 
-@pytest.mark.parametrize("cell", [b"1,2,3\n", b"\n", b"1", b'"'], ids=["rows", "blank lines", "one line", "quotation marks"])
+@pytest.mark.parametrize(
+    "cell", [b"1,2,3\n", b"\n", b"1", b'"'], ids=["rows", "blank lines", "one line", "quotation marks"]
+)
 def test_a_small_file_that_unpacks_to_hundreds_of_times_its_size_is_refused(cell, tmp_path, monkeypatch):
-    """What is read is bounded by what was packed, not by what somebody packed into it; here with a smaller bound."""
+    """What is read is bounded by what was packed, not by what somebody packed into it; here with a smaller
+    bound."""
     monkeypatch.setattr("itergp.tables.reading.UNPACKED", 500_000)
     monkeypatch.setattr("itergp.tables.reading.TIMES", 20)
     monkeypatch.setattr("itergp.tables.reading.LONGEST", 1 << 18)
@@ -190,7 +210,11 @@ def test_a_table_takes_a_few_bytes_for_each_letter_of_it(tmp_path):
     assert kept < 2 * len(content)
     X = np.column_stack([table.columns[j].numbers() for j in range(3)])
     assert np.array_equal(X, np.tile([1.5, -2.25, 3], (100_000, 1)))
-    assert (table.columns[1][99_999], table.lines[99_999], table.columns[2][1:3]) == ("-2.25", 100_001, ["3", "3"])
+    assert (table.columns[1][99_999], table.lines[99_999], table.columns[2][1:3]) == (
+        "-2.25",
+        100_001,
+        ["3", "3"],
+    )
     with pytest.raises(IndexError):
         table.columns[0][100_000]
 
@@ -202,7 +226,11 @@ def test_a_table_for_which_there_is_no_memory_is_refused_while_it_is_read(suffix
     path = tmp_path / f"table{suffix}"
     write_table(path, {"a": np.arange(300_000.0), "b": np.ones(300_000)})
     monkeypatch.setattr("itergp.linalg.compute.available_bytes", lambda: 5_000_000)
-    with pytest.raises(MemoryLimitError, match=rf"table{suffix}: .* rows .*needs about .* GB are available. Leave out rows"):
+    with pytest.raises(
+        MemoryLimitError,
+        match=rf"table{suffix}: .* rows .*needs about .* GB are available. "
+        r"Leave out rows",
+    ):
         read_table(path)
 
 
@@ -214,7 +242,9 @@ def test_columns_are_the_same_wherever_the_reader_cuts_them(tmp_path, monkeypatc
     for together in (1, 7, 35, 10**6):
         monkeypatch.setattr("itergp.tables.reading.TOGETHER", together)
         table = read_table(written(tmp_path, content))
-        assert [list(column) for column in table.columns] == [list(column) for column in zip(*rows, strict=True)]
+        assert [list(column) for column in table.columns] == [
+            list(column) for column in zip(*rows, strict=True)
+        ]
         assert all(table.columns[j][i] == rows[i][j] for i in (0, 13, 50, 96) for j in range(5))
 
 
@@ -228,10 +258,24 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 BAD_CELLS = {
-    "text": ("a,b,y\n1,2,3\n4,five,6\n", "line 3, column 'b': 'five' is not a number. It was a number in the fit"),
-    "text in two columns": ("a,b,y\nq,r,3\ns,1,6\n", "line 2, column 'a': 'q' is not a number. So are cells of 'b'."),
-    "empty cell": ("a,b,y\n1,,3\n4,5,6\n", r"line 2, column 'b': the value is missing \(1 is missing in all\)"),
-    "NA": ("a,b,y\n1,2,3\n4,NA,6\nnan,?,9\n", r"line 4, column 'a': the value is missing \(3 are missing in all\)"),
+    "text": (
+        "a,b,y\n1,2,3\n4,five,6\n",
+        "line 3, column 'b': 'five' is not a number. It was a number in the fit",
+    ),
+    "text in two columns": (
+        "a,b,y\nq,r,3\ns,1,6\n",
+        "line 2, column 'a': 'q' is not a number. So are cells of 'b'.",
+    ),
+    "empty cell": (
+        "a,b,y\n1,,3\n4,5,6\n",
+        r"line 2, column 'b': the value is missing \(1 is missing in "
+        r"all\)",
+    ),
+    "NA": (
+        "a,b,y\n1,2,3\n4,NA,6\nnan,?,9\n",
+        r"line 4, column 'a': the value is missing \(3 are missing in "
+        r"all\)",
+    ),
     "infinite": ("a,b,y\n1,-inf,3\n", "line 2, column 'b': '-inf' is not finite"),
     "too large": ("a,b,y\n1,1e999,3\n", "'1e999' is not finite"),
     "underscore": ("a,b,y\n1,1_000,3\n", "'1_000' is not a number"),
@@ -250,7 +294,11 @@ def test_a_cell_that_is_no_number_is_named(tmp_path, what):
 
 def test_the_target_must_be_numbers(tmp_path):
     table = read_table(written(tmp_path, "a,y\n1,small\n2,3\n"), header=True)
-    with pytest.raises(InputError, match=r"line 2, column 'y': 'small' is not a number. The target must be numbers"):
+    with pytest.raises(
+        InputError,
+        match=r"line 2, column 'y': 'small' is not a number. The target must be "
+        r"numbers",
+    ):
         Layout.of(table, "y").y(table)
 
 
@@ -276,7 +324,8 @@ def test_columns_are_given_by_name_or_number_or_several_with_commas(tmp_path):
     assert Layout.of(table, "4", ["1"], ["2"]) == layout
     assert [feature.name for feature in Layout.of(table, " y ", ["id,colour"]).features] == ["size"]
     tricky = read_table(written(tmp_path, '"a,b",a,b,3,y\n1,2,3,4,5\n', "tricky.csv"), header=True)
-    assert [feature.name for feature in Layout.of(tricky, "y", ["a,b"]).features] == ["a", "b", "3"]  # a name comes first
+    # a name comes first
+    assert [feature.name for feature in Layout.of(tricky, "y", ["a,b"]).features] == ["a", "b", "3"]
     assert [feature.name for feature in Layout.of(tricky, "y", ["3"]).features] == ["a,b", "a", "b"]
 
 
@@ -311,7 +360,8 @@ def test_categories_that_are_missing_unseen_or_too_many(tmp_path):
         layout.X(empty)
     unseen = read_table(written(tmp_path, MIXED.replace("blue", "mauve"), "unseen.csv"))
     with pytest.raises(
-        InputError, match="line 3, column 'colour': the fit has not seen the category 'mauve'; it knows 'blue', 'red'"
+        InputError,
+        match="line 3, column 'colour': the fit has not seen the category 'mauve'; it knows 'blue', 'red'",
     ):
         layout.X(unseen)
     many = read_table(written(tmp_path, "c,y\n" + "".join(f"k{i},1\n" for i in range(1001)), "many.csv"))
@@ -325,9 +375,15 @@ def test_new_tables_are_read_by_name_in_any_order_with_or_without_the_target(tmp
     np.testing.assert_array_equal(layout.X(new), layout.X(table)[:2])
     assert layout.unknown(new) == ["extra"]
     assert layout.unknown(table) == []
-    with pytest.raises(InputError, match=r"lacks the column 'size'; it has 'sizes', 'colour'. Did you mean 'sizes'"):
+    with pytest.raises(
+        InputError,
+        match=r"lacks the column 'size'; it has 'sizes', 'colour'. Did you mean "
+        r"'sizes'",
+    ):
         layout.X(read_table(written(tmp_path, "sizes,colour\n1.5,red\n", "renamed.csv")))
-    with pytest.raises(InputError, match="has no names in its first line; the model needs the columns 'colour', 'size'"):
+    with pytest.raises(
+        InputError, match="has no names in its first line; the model needs the columns 'colour', 'size'"
+    ):
         layout.X(read_table(written(tmp_path, "1,red,1.5\n2,red,3\n", "bare.csv")))
     with pytest.raises(InputError, match="lacks the column 'y', the target"):
         layout.y(new)
@@ -337,7 +393,9 @@ def test_without_names_columns_are_known_by_place(tmp_path):
     table = read_table(written(tmp_path, "1,10,100\n2,20,200\n"))
     layout = Layout.of(table, "2")
     np.testing.assert_array_equal(layout.X(table), [[1, 100], [2, 200]])
-    np.testing.assert_array_equal(layout.X(read_table(written(tmp_path, "1,100\n2,200\n", "new.csv"))), [[1, 100], [2, 200]])
+    np.testing.assert_array_equal(
+        layout.X(read_table(written(tmp_path, "1,100\n2,200\n", "new.csv"))), [[1, 100], [2, 200]]
+    )
     with pytest.raises(InputError, match=r"has 4 columns; expected 3 columns \(or 2, without the target\)"):
         layout.X(read_table(written(tmp_path, "1,2,3,4\n", "wide.csv")))
     with pytest.raises(InputError, match="has names in its first line, but the model was fitted without"):
@@ -370,7 +428,8 @@ def test_parquet_and_csv_give_the_same_table(tmp_path):
     np.testing.assert_array_equal(layout.X(table), layout.X(plain))
     np.testing.assert_array_equal(layout.y(table), layout.y(plain))
     assert Layout.of(table, "y", ["id"], ["colour"]) == layout
-    assert Layout.of(table, "y", [], ["id", "colour"]).inputs[:3] == ["id=7", "id=8", "id=9"]  # numbers as categories
+    # numbers as categories
+    assert Layout.of(table, "y", [], ["id", "colour"]).inputs[:3] == ["id=7", "id=8", "id=9"]
 
 
 def test_parquet_that_is_wrong(tmp_path):
@@ -382,7 +441,11 @@ def test_parquet_that_is_wrong(tmp_path):
         return read_table(path)
 
     missing = table(a=[1.0, None, float("nan")], y=[1, 2, 3])
-    with pytest.raises(InputError, match=r"table.parquet, row 2, column 'a': the value is missing \(2 are missing in all\)"):
+    with pytest.raises(
+        InputError,
+        match=r"table.parquet, row 2, column 'a': the value is missing \(2 are "
+        r"missing in all\)",
+    ):
         Layout.of(missing, "y").X(missing)
     infinite = table(a=[1.0, 2.0, float("inf")], y=[1, 2, 3])
     with pytest.raises(InputError, match="row 3, column 'a': 'inf' is not finite"):
@@ -412,7 +475,10 @@ def test_without_pyarrow_the_message_says_how_to_install_it(tmp_path, monkeypatc
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch, suffix):
     if suffix == ".parquet":
         pytest.importorskip("pyarrow")
-    path, columns = tmp_path / f"out{suffix}", {"mean": np.array([0.1, 1 / 3]), "std": np.array([1e-300, 5.0])}
+    path, columns = (
+        tmp_path / f"out{suffix}",
+        {"mean": np.array([0.1, 1 / 3]), "std": np.array([1e-300, 5.0])},
+    )
     write_table(path, columns)
     np.testing.assert_array_equal(numbers(read_table(path)), np.column_stack(list(columns.values())))
     before = path.read_bytes()

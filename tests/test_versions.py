@@ -5,7 +5,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TOOLS = {"itergp", "ruff", "mypy", "playwright", "scikit-build-core"}  # what these say changes from version to version
+# what these say changes from version to version
+TOOLS = {"itergp", "ruff", "mypy", "playwright", "scikit-build-core"}
 
 
 def test_every_lower_bound_is_in_the_constraints():

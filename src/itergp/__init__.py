@@ -1,9 +1,10 @@
 """itergp: Gaussian processes that know what they have not computed.
 
-Every approximation to a Gaussian process posterior is wrong by an amount nobody reports. Here each step of computation
-is a Bayesian update: an *action* s observes the representer weights v* = (K + N)^{-1} (y - mu) through one product with
-the kernel matrix. The posterior that results has a variance which is exactly the *mathematical* uncertainty (finite
-data) plus the *computational* uncertainty (finite compute), whenever the computation is stopped.
+Every approximation to a Gaussian process posterior is wrong by an amount nobody reports. Here each step of
+computation is a Bayesian update: an *action* s observes the representer weights v* = (K + N)^{-1} (y - mu)
+through one product with the kernel matrix. The posterior that results has a variance which is exactly the
+*mathematical* uncertainty (finite data) plus the *computational* uncertainty (finite compute), whenever
+the computation is stopped.
 
     from itergp import Prior, Matern32, condition, ConjugateGradient, MaxActions
 
@@ -15,7 +16,8 @@ data) plus the *computational* uncertainty (finite compute), whenever the comput
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # for type checkers and editors; at run time the names load when first used, so that imports stay fast
+# for type checkers and editors; at run time the names load when first used, so that imports stay fast
+if TYPE_CHECKING:
     from itergp import baselines as baselines
     from itergp import datasets as datasets
     from itergp import metrics as metrics
@@ -150,23 +152,27 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the names load w
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "itergp.errors": "ForkError InputError InterruptedWarning ItergpError KernelError LearningWarning MemoryLimitError "
+    "itergp.errors": "ForkError InputError InterruptedWarning ItergpError KernelError LearningWarning "
+    "MemoryLimitError "
     "PolicyError PrecisionWarning StorageError StorageWarning",
     "itergp.estimator": "IterGPRegressor",
     "itergp.linalg.compute": "Compute",
     "itergp.posterior.combined": "Posterior condition",
     "itergp.prior.gp": "GaussianProcess Prior",
-    "itergp.prior.kernels": "RBF Constant Kernel Linear Matern12 Matern32 Matern52 Periodic RationalQuadratic Stationary",
+    "itergp.prior.kernels": "RBF Constant Kernel Linear Matern12 Matern32 Matern52 Periodic "
+    "RationalQuadratic Stationary",
     "itergp.prior.means": "ConstantMean LinearMean Mean Zero",
     "itergp.solver.loop": "iterate solve",
     "itergp.solver.policies": "Adversarial BlockKrylov ConjugateGradient Eigenvector "
     "Policy PseudoInput RandomAction Schedule SparseBlock UnitVector",
     "itergp.solver.problem": "Problem",
     "itergp.solver.state": "State Status",
-    "itergp.solver.stopping": "MarginalVariance MaxActions MaxPasses ResidualNorm StoppingCriterion TimeBudget",
+    "itergp.solver.stopping": "MarginalVariance MaxActions MaxPasses ResidualNorm StoppingCriterion "
+    "TimeBudget",
 }
 _WHERE = {name: room for room, names in _ROOMS.items() for name in names.split()}
-_MODULES = ("baselines", "datasets", "metrics", "plots")  # rooms that are used by their own name: itergp.datasets.load("bike")
+# rooms that are used by their own name: itergp.datasets.load("bike")
+_MODULES = ("baselines", "datasets", "metrics", "plots")
 
 __all__ = sorted(_WHERE)
 

@@ -27,12 +27,14 @@ EXPECTED = f"a number and a unit ({UNITS}), such as '30s', '5m', '1h' or '200 ac
 LONGEST = 1e9  # seconds
 LARGEST = 1e15  # number of actions: up to here all integers are float64
 LEARNING_SHARE = 0.6  # of a time budget; what learning leaves over, inference gets
-WORTH_IT = 0.25  # of the last step must fit the time that is left; a step with one column takes less than one with a block
+# of the last step must fit the time that is left; a step with one column takes less than one with a block
+WORTH_IT = 0.25
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a fit may cost: `seconds` of wall clock in all, or a criterion for the inference alone, or neither."""
+    """What a fit may cost: `seconds` of wall clock in all, or a criterion for the inference alone, or
+    neither."""
 
     seconds: float | None = None
     stop: StoppingCriterion | None = None
@@ -43,7 +45,11 @@ class Budget:
             return Budget()
         if isinstance(value, StoppingCriterion):
             return Budget(stop=value)
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value.lower()) if isinstance(value, str) else None
+        match = (
+            re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value.lower())
+            if isinstance(value, str)
+            else None
+        )
         number, unit = (float(match[1]), match[2]) if match else (0.0, "")
         if unit in _SECONDS and 0 < number * _SECONDS[unit] < LONGEST:
             return Budget(seconds=number * _SECONDS[unit])
@@ -97,7 +103,8 @@ class FromTheStart(StoppingCriterion):
 
 
 def actions_in_memory(n: int) -> int:
-    """How many dense actions on n rows fit a half of the memory that is available: Q, K Q, and two r x r factors."""
+    """How many dense actions on n rows fit a half of the memory that is available: Q, K Q, and two r x r
+    factors."""
     room, r = available_bytes() / 2, n
     while r > 1 and 8.0 * (2.0 * n * r + 2.0 * r * r) > room:
         r //= 2

@@ -1,4 +1,5 @@
-"""The main job on an embedded default: the paper's synthetic data, under a budget, with the uncertainty taken apart."""
+"""The main job on an embedded default: the paper's synthetic data, under a budget, with the uncertainty
+taken apart."""
 
 import time
 from dataclasses import dataclass
@@ -41,9 +42,13 @@ class Row:
 
 
 def run(
-    n: int = 20_000, budgets: tuple[int, ...] = (128, 256, 512), plot: Path | None = None, page: Path | None = None
+    n: int = 20_000,
+    budgets: tuple[int, ...] = (128, 256, 512),
+    plot: Path | None = None,
+    page: Path | None = None,
 ) -> tuple[list[Row], Path | None]:
-    """Fit with growing budgets, each going on from the one before; measure, draw along the diagonal of the cube, and report."""
+    """Fit with growing budgets, each going on from the one before; measure, draw along the diagonal of the
+    cube, and report."""
     X, y = synthetic(n + 2000, FEATURES, NOISE)
     X, y, X_test, y_test = X[:n], y[:n], X[n:], y[n:]
     model = IterGPRegressor(

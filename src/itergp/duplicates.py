@@ -1,7 +1,8 @@
 """Rows with identical inputs become one: an exact reduction of the Gaussian process.
 
-With scalar noise s2, a group of c rows at one input says as much about f as one row with their mean and noise s2 / c. The
-posterior is the same; the log likelihood gains a term that depends on the noise alone (`within_groups`).
+With scalar noise s2, a group of c rows at one input says as much about f as one row with their mean and
+noise s2 / c. The posterior is the same; the log likelihood gains a term that depends on the noise alone
+(`within_groups`).
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ NOTHING = 1e-24  # of a variance: rounding alone
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """Distinct rows in the order of their first appearance: row j stands for `counts[j]` rows, and its y is their mean."""
+    """Distinct rows in the order of their first appearance: row j stands for `counts[j]` rows, and its y
+    is their mean."""
 
     X: Array  # (u, d)
     y: Array  # (u,) or (u, t)
@@ -35,7 +37,9 @@ class Merged:
     def absorb(self, X: Array, y: Array) -> "Merged":
         """With more rows: those with known inputs merge into the old ones, the rest are appended."""
         ones = np.ones(len(X), dtype=np.intp)
-        more = _merge(np.concatenate([self.X, X]), np.concatenate([self.y, y]), np.concatenate([self.counts, ones]))
+        more = _merge(
+            np.concatenate([self.X, X]), np.concatenate([self.y, y]), np.concatenate([self.counts, ones])
+        )
         return Merged(more.X, more.y, more.counts, self.scatter + more.scatter, more.group[len(self.X) :])
 
     def append(self, X: Array, y: Array) -> "Merged":
@@ -45,7 +49,8 @@ class Merged:
         return Merged(np.concatenate([self.X, X]), np.concatenate([self.y, y]), counts, self.scatter, group)
 
     def observations(self) -> tuple[Array, Array]:
-        """Rows whose merging gives these again, with the same scatter in all: two of each group off its mean, the rest on it."""
+        """Rows whose merging gives these again, with the same scatter in all: two of each group off its
+        mean, the rest on it."""
         X, y = np.repeat(self.X, self.counts, axis=0), np.repeat(self.y, self.counts, axis=0)
         several, extra = np.flatnonzero(self.counts > 1), self.counts.sum() - len(self.counts)
         if several.size:
@@ -67,18 +72,21 @@ def unmerged(X: Array, y: Array) -> Merged:
 
 
 def mean_square(y: Array, counts: Array, scatter: Any) -> float:
-    """Of all observations and targets, whose means in groups of `counts` are y, (u,) or (u, t), with `scatter` around them."""
+    """Of all observations and targets, whose means in groups of `counts` are y, (u,) or (u, t), with
+    `scatter` around them."""
     return float(((counts @ y**2).sum() + np.sum(scatter)) / (counts.sum() * (y.size // len(y))))
 
 
 def variances(y: Array, counts: Array, scatter: Any) -> Array:
-    """`mean_square` of each target, a column of y; that of one which is nothing beside the others is theirs: it has no unit."""
+    """`mean_square` of each target, a column of y; that of one which is nothing beside the others is
+    theirs: it has no unit."""
     own = (counts @ y**2 + scatter) / counts.sum()
     return np.where(own > NOTHING * own.mean(), own, own.mean())
 
 
 def within_groups(merged: Merged, noise: float) -> float:
-    """log p(y) - log p(merged y): -1/2 [scatter / s2 + t ((n - u) log(2 pi s2) + sum log count)], for t targets."""
+    """log p(y) - log p(merged y): -1/2 [scatter / s2 + t ((n - u) log(2 pi s2) + sum log count)], for t
+    targets."""
     counts, n, u = merged.counts, int(merged.counts.sum()), len(merged.counts)
     normaliser = (n - u) * np.log(2 * np.pi * noise) + float(np.log(counts).sum())
     return -0.5 * (float(np.sum(merged.scatter)) / noise + merged.targets * normaliser)
@@ -107,7 +115,8 @@ def _groups(X: Array) -> tuple[Array, Array]:
     X = X + 0.0  # -0.0 becomes 0.0
     firsts, group = np.unique(_digests(X), return_index=True, return_inverse=True)[1:]
     group = group.reshape(-1)
-    if len(firsts) < len(X) and not np.array_equal(X[firsts[group]], X):  # different rows with the same digest
+    # different rows with the same digest
+    if len(firsts) < len(X) and not np.array_equal(X[firsts[group]], X):
         firsts, group = _sorted_groups(X)
     order = np.argsort(firsts)  # groups are numbered by their first appearance
     rank = np.empty_like(order)
@@ -116,7 +125,8 @@ def _groups(X: Array) -> tuple[Array, Array]:
 
 
 def _digests(X: Array) -> Array:
-    """A number of 64 bits for each row, the same for the same row: sorting by one column is faster than by all."""
+    """A number of 64 bits for each row, the same for the same row: sorting by one column is faster than by
+    all."""
     bits, found = np.ascontiguousarray(X.T).view(np.uint64), np.zeros(len(X), dtype=np.uint64)
     for column in bits:
         found ^= column

@@ -1,4 +1,5 @@
-"""How learning ended: a value with a sentence of advice, as the solver has one. It says nothing about the inference."""
+"""How learning ended: a value with a sentence of advice, as the solver has one. It says nothing about the
+inference."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -46,7 +47,8 @@ _ADVICE = {
     Ending.STOPPED: "A callback ended learning {after}.",
     Ending.INTERRUPTED: "Learning was interrupted {after}; fit again to go on.",
     Ending.NOT_ASKED: "The hyper-parameters were given, not learned.",
-    Ending.NOTHING_TO_LEARN: "The data say nothing about the hyper-parameters yet: they are the starting values.",
+    Ending.NOTHING_TO_LEARN: "The data say nothing about the hyper-parameters yet: they are the starting "
+    "values.",
     Ending.UNKNOWN: "How learning ended is not known.",
 }
 _SHORT = " Predictions can be far worse than the data allow: fit again with a larger budget."

@@ -22,11 +22,13 @@ class MemoryLimitError(ItergpError, MemoryError):
 
 
 class ForkError(ItergpError, RuntimeError):
-    """A forked process would wait for ever for what only its parent has; the message says how to start it instead."""
+    """A forked process would wait for ever for what only its parent has; the message says how to start it
+    instead."""
 
 
 class StorageError(ItergpError, OSError):
-    """A file is damaged, foreign, of a later format or of another fit, or cannot be read or written; the message says which."""
+    """A file is damaged, foreign, of a later format or of another fit, or cannot be read or written; the
+    message says which."""
 
 
 class PrecisionWarning(UserWarning):
@@ -34,12 +36,15 @@ class PrecisionWarning(UserWarning):
 
 
 class InterruptedWarning(UserWarning):
-    """A run ended early because of an error outside the method (a callback, memory); what was computed is kept."""
+    """A run ended early because of an error outside the method (a callback, memory); what was computed is
+    kept."""
 
 
 class LearningWarning(UserWarning):
-    """The budget ended learning where it had hardly begun: hyper-parameters are the starting values, or close to them."""
+    """The budget ended learning where it had hardly begun: hyper-parameters are the starting values, or
+    close to them."""
 
 
 class StorageWarning(UserWarning):
-    """A checkpoint could not be written: the fit goes on, and the last one stays. Or it lacks files: the fit starts anew."""
+    """A checkpoint could not be written: the fit goes on, and the last one stays. Or it lacks files: the
+    fit starts anew."""

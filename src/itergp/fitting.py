@@ -1,4 +1,5 @@
-"""The course of a fit: scale, merge, learn, act. Plain values in, plain values out; the estimator has the manners."""
+"""The course of a fit: scale, merge, learn, act. Plain values in, plain values out; the estimator has the
+manners."""
 
 import time
 import warnings
@@ -72,10 +73,15 @@ class Clock:
     def total(self, earlier: dict[str, float] | None = None) -> dict[str, float]:
         """The seconds of each part so far, with those of earlier calls."""
         now = self.timings | {"total": time.perf_counter() - self.began}
-        return now if earlier is None else earlier | {name: earlier.get(name, 0.0) + value for name, value in now.items()}
+        return (
+            now
+            if earlier is None
+            else earlier | {name: earlier.get(name, 0.0) + value for name, value in now.items()}
+        )
 
     def after(self, earlier: dict[str, float]) -> dict[str, float]:
-        """The seconds of a model that was acted on once more, since its earlier calls: all of this call went into acting."""
+        """The seconds of a model that was acted on once more, since its earlier calls: all of this call
+        went into acting."""
         now = self.total()["total"]
         return earlier | {name: earlier.get(name, 0.0) + now for name in ("act", "total")}
 
@@ -101,7 +107,8 @@ class Plan:
 
     @property
     def told(self) -> np.ndarray:
-        """The targets that take part in learning. The others would only draw the kernel that all share towards nothing."""
+        """The targets that take part in learning. The others would only draw the kernel that all share
+        towards nothing."""
         return np.flatnonzero(np.broadcast_to(self.learnable, self.data.targets))
 
     @property
@@ -132,11 +139,17 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     if given is None:
         given = _start_noise(start.noise, b, plan) if learn_noise else start.noise
         if given is None:
-            raise InputError("noise is 'learn' but learn is False; give the noise variance as a number, such as noise=0.01.")
+            raise InputError(
+                "noise is 'learn' but learn is False; give the noise variance as a number, such "
+                "as noise=0.01."
+            )
     if method == "none" or (start.keeps_kernel() and not learn_noise):
         return Hyperparameters(start.kernel, given)
     if start.keeps_kernel():
-        raise InputError("kernel: its hyper-parameters are fixed, but the noise is not; give noise=<number> or learn=False.")
+        raise InputError(
+            "kernel: its hyper-parameters are fixed, but the noise is not; give noise=<number> "
+            "or learn=False."
+        )
     if not np.any(plan.learnable):
         return Hyperparameters(start.kernel, given, learning=Learning(Ending.NOTHING_TO_LEARN))
     from itergp.learning import learn
@@ -194,27 +207,35 @@ def _given_noise(noise: Any, white: float | None, targets: int) -> Any:
         return None
     listed = targets > 1 and isinstance(noise, list | tuple | np.ndarray)
     several = listed and as_float64("noise", noise).shape == (targets,)
-    if not several and (isinstance(noise, bool) or not isinstance(noise, int | float | np.integer | np.floating)):
+    if not several and (
+        isinstance(noise, bool) or not isinstance(noise, int | float | np.integer | np.floating)
+    ):
         each = f", one for each of the {targets} targets" if targets > 1 else ""
         raise InputError(
-            f"noise is {noise!r}; expected 'learn' or a variance >= 0{each}. For one value per row, use itergp.condition."
+            f"noise is {noise!r}; expected 'learn' or a variance >= 0{each}. For one value per row, use "
+            "itergp.condition."
         )
     values = as_float64("noise", noise)
     if not ((values >= 0) & (values < np.inf)).all():
         raise InputError(f"noise is {noise!r}; expected 'learn' or a variance: a finite number >= 0.")
     if white is not None:
-        raise InputError("noise is given twice: as a number and as a WhiteKernel in the kernel. Leave one of them out.")
+        raise InputError(
+            "noise is given twice: as a number and as a WhiteKernel in the kernel. Leave one of them out."
+        )
     return values if several else float(noise)
 
 
 def believed(posterior: Posterior, noise: Any, counts: np.ndarray) -> Any:
-    """The posterior itself; where each target has a noise of its own, that of each target from the same actions."""
+    """The posterior itself; where each target has a noise of its own, that of each target from the same
+    actions."""
     if np.ndim(noise) == 0:
         return posterior
     return TargetPosterior(posterior, noise if (counts == 1).all() else np.divide.outer(noise, counts))
 
 
-def reporter(watch: Watch, attributes: Callable[[Posterior], dict[str, Any]] | None = None, checkpoint: Any = None) -> Report:
+def reporter(
+    watch: Watch, attributes: Callable[[Posterior], dict[str, Any]] | None = None, checkpoint: Any = None
+) -> Report:
     """What the solver calls after each step."""
 
     def report(state: State) -> bool:
@@ -230,13 +251,20 @@ def reporter(watch: Watch, attributes: Callable[[Posterior], dict[str, Any]] | N
 def infer(
     plan: Plan, found: Hyperparameters, clock: Clock, report: Report, checkpoint: Any, interrupts: Interrupts
 ) -> tuple[Posterior, int]:
-    """The posterior that the budget allows, and the action from which it resumed. After Ctrl-C: a few actions, no pass."""
+    """The posterior that the budget allows, and the action from which it resumed. After Ctrl-C: a few
+    actions, no pass."""
     data, seed = plan.data, plan.seed
-    problem = Problem(Prior(found.kernel, plan.mean), data.X, data.y, data.noise(float(np.min(found.noise))), plan.compute)
+    problem = Problem(
+        Prior(found.kernel, plan.mean), data.X, data.y, data.noise(float(np.min(found.noise))), plan.compute
+    )
     policy = plan.policy
     if isinstance(policy, str):
         hurry = interrupts.asked and (checkpoint is None or "policy" not in checkpoint.about)
-        policy = default_schedule(problem.n, clock.budget) if hurry else policy_by_the_clock(problem, clock.left(), checkpoint)
+        policy = (
+            default_schedule(problem.n, clock.budget)
+            if hurry
+            else policy_by_the_clock(problem, clock.left(), checkpoint)
+        )
     state = None if checkpoint is None else checkpoint.resume(problem, policy)
     resumed = 0 if state is None else state.rank
     if interrupts.asked:
@@ -248,7 +276,9 @@ def infer(
     return Posterior(problem, state, policy), resumed
 
 
-def solved(state: State, policy: Any, stop: StoppingCriterion, report: Report | None, interrupts: Interrupts) -> State:
+def solved(
+    state: State, policy: Any, stop: StoppingCriterion, report: Report | None, interrupts: Interrupts
+) -> State:
     """`solve`, with the last state that was reported where Ctrl-C strikes just outside its loop."""
     latest = state
 
@@ -271,12 +301,16 @@ def stopping(clock: Clock, n: int) -> StoppingCriterion:
     return Until(clock.deadline) | MaxActions(actions_in_memory(n))
 
 
-def _in_a_hurry(problem: Problem, policy: Any, state: State | None, seed: int, interrupts: Interrupts) -> Posterior:
+def _in_a_hurry(
+    problem: Problem, policy: Any, state: State | None, seed: int, interrupts: Interrupts
+) -> Posterior:
     """Somebody waits: a few unit vectors, which need no pass over K."""
     if state is None:
         few, stop = UnitVector("random", block_size=FEW), MaxActions(FEW) | Until(time.perf_counter() + 1.0)
         state = solved(State.start(problem, seed), few, stop, None, interrupts)
-    return Posterior(problem, state if state.status is Status.EXACT else state.ended(Status.INTERRUPTED), policy)
+    return Posterior(
+        problem, state if state.status is Status.EXACT else state.ended(Status.INTERRUPTED), policy
+    )
 
 
 def update(
@@ -288,7 +322,8 @@ def update(
     report: Report,
     interrupts: Interrupts,
 ) -> Posterior:
-    """More data: rows that were known change their mean and noise, the others are appended; then actions on all of these."""
+    """More data: rows that were known change their mean and noise, the others are appended; then actions
+    on all of these."""
     n, state, variances = len(old.X), posterior.state, new.noise(float(np.min(noise)))
     before, after = (variances, variances) if isinstance(variances, float) else (variances[:n], variances[n:])
     changed = np.flatnonzero(new.counts[:n] != old.counts)

@@ -1,5 +1,5 @@
-"""X, y and options as scikit-learn's manners want them, with errors that name the argument and say what to do; and the first
-rows of a stream, which are too few to learn from for good."""
+"""X, y and options as scikit-learn's manners want them, with errors that name the argument and say what to
+do; and the first rows of a stream, which are too few to learn from for good."""
 
 import contextlib
 import os
@@ -24,13 +24,22 @@ class InputTypeError(InputError, TypeError):
 
 
 def training_data(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
-    """X (n, d) and y (n,) or (n, t): finite float64. `reset` reads the names and the number of features anew."""
+    """X (n, d) and y (n,) or (n, t): finite float64. `reset` reads the names and the number of features
+    anew."""
     if y is not None:
         _plain("y", y)
     _plain("X", X)
     with _clear_errors():
         X, y = validate_data(
-            estimator, X, y, reset=reset, dtype=np.float64, order="C", multi_output=True, y_numeric=True, ensure_min_samples=1
+            estimator,
+            X,
+            y,
+            reset=reset,
+            dtype=np.float64,
+            order="C",
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=1,
         )
     y = np.asarray(y, dtype=np.float64)
     if y.size == 0:
@@ -51,7 +60,9 @@ def _clear_errors() -> Iterator[None]:
     try:
         yield
     except OverflowError:
-        raise InputError("X or y holds an integer that is too large for float64; expected numbers below 1e308.") from None
+        raise InputError(
+            "X or y holds an integer that is too large for float64; expected numbers below 1e308."
+        ) from None
     except TypeError as error:
         raise InputTypeError(f"{error}. X and y must hold numbers: encode or convert what is not.") from None
     except ValueError as error:
@@ -62,13 +73,18 @@ def _clear_errors() -> Iterator[None]:
 def _plain(name: str, value: Any) -> None:
     """Refuse what NumPy would turn into numbers silently, or into nonsense."""
     if hasattr(value, "toarray"):
-        raise InputError(f"{name} is a sparse matrix; expected a dense array. Use {name}.toarray() if it fits in memory.")
+        raise InputError(
+            f"{name} is a sparse matrix; expected a dense array. Use {name}.toarray() if it fits in memory."
+        )
     if isinstance(value, np.ma.MaskedArray):
-        raise InputError(f"{name} is a masked array; expected plain numbers. Drop or fill the masked entries first.")
+        raise InputError(
+            f"{name} is a masked array; expected plain numbers. Drop or fill the masked entries first."
+        )
     if isinstance(value, str | bytes | dict | set) or value is None:
         raise InputError(f"{name} is a {type(value).__name__}; expected an array or a data frame of numbers.")
     if hasattr(value, "columns"):  # column by column: some frames turn dates beside numbers into numbers
-        columns = list(value.column_names if hasattr(value, "column_names") else value.columns)  # Arrow's, or a frame's
+        # Arrow's, or a frame's
+        columns = list(value.column_names if hasattr(value, "column_names") else value.columns)
         _distinct_names(name, columns)
         for column in columns:
             _plain(f"column {column!r} of {name}", value[column])
@@ -76,12 +92,18 @@ def _plain(name: str, value: Any) -> None:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise InputError(f"{name} cannot be read as an array ({error}); expected rows of equal length.") from None
+        raise InputError(
+            f"{name} cannot be read as an array ({error}); expected rows of equal length."
+        ) from None
     kind = array.dtype.kind
     if kind in "Mm":
-        raise InputError(f"{name} holds dates or durations ({array.dtype}); expected numbers, such as days since a date.")
+        raise InputError(
+            f"{name} holds dates or durations ({array.dtype}); expected numbers, such as days since a date."
+        )
     if kind == "V":
-        raise InputError(f"{name} holds records ({array.dtype}); expected numbers, one column for each feature.")
+        raise InputError(
+            f"{name} holds records ({array.dtype}); expected numbers, one column for each feature."
+        )
     if kind in "USO":
         _no_text(name, array)
 
@@ -92,14 +114,18 @@ def _no_text(name: str, array: Array) -> None:
         if isinstance(entry, str | bytes):
             place = where[0] if len(where) == 1 else where
             raise InputError(
-                f"{name} holds text, the first at {place} ({entry!r}); expected numbers. Encode it first (one-hot, ordinal)."
+                f"{name} holds text, the first at {place} ({entry!r}); expected numbers. Encode it first "
+                "(one-hot, ordinal)."
             )
 
 
 def _distinct_names(name: str, columns: list[Any]) -> None:
     for i, column in enumerate(columns):
         if column in columns[:i]:
-            raise InputError(f"{name} has two columns named {column!r}; expected distinct names. Rename or drop one of them.")
+            raise InputError(
+                f"{name} has two columns named {column!r}; expected distinct names. Rename or "
+                "drop one of them."
+            )
 
 
 # The first rows of a stream.
@@ -107,22 +133,28 @@ def _distinct_names(name: str, columns: list[Any]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FirstRows:
-    """All rows so far, while some target or feature has told too little: what was learned is kept only until that has doubled.
+    """All rows so far, while some target or feature has told too little: what was learned is kept only
+    until that has doubled.
 
-    Up to KEPT rows are here as they came, so that what is learned anew is what `fit` learns, to the bit. Of more rows the model
-    has the only copy: scaled and merged, which `fit` learns the same from but for rounding.
+    Up to KEPT rows are here as they came, so that what is learned anew is what `fit` learns, to the bit.
+    Of more rows the model has the only copy: scaled and merged, which `fit` learns the same from but for
+    rounding.
     """
 
     X: Array | None
     y: Array | None
     late: Array  # (d,): the features that were constant, until enough rows say how y changes along them
-    fitted: Array  # (t + 1,): how many rows told something when last fitted, of each target and of the late features; -1: enough
+    # (t + 1,): how many rows told something when last fitted, of each target and of the late features; -1:
+    # enough
+    fitted: Array
     told: Array  # (t,): whether there was anything to learn from
 
     @staticmethod
-    def of(X: Array, y: Array, residual: Array, learns: bool, before: "FirstRows | None" = None) -> "FirstRows | None":
-        """None where the rows suffice: to learn, or for scaling alone. `residual` is what the prior mean leaves of y; `before`
-        is what was known of the first of these rows."""
+    def of(
+        X: Array, y: Array, residual: Array, learns: bool, before: "FirstRows | None" = None
+    ) -> "FirstRows | None":
+        """None where the rows suffice: to learn, or for scaling alone. `residual` is what the prior mean
+        leaves of y; `before` is what was known of the first of these rows."""
         enough, told, late = ENOUGH if learns else 1, telling(residual, y), constant(X)
         if before is not None and _differing(X, before.late) < enough:
             late = late | before.late
@@ -142,8 +174,8 @@ class FirstRows:
 
     @property
     def due(self) -> bool:
-        """Whether to fit all rows anew: of a target or of the late features twice as many tell something as when last fitted,
-        or enough for good."""
+        """Whether to fit all rows anew: of a target or of the late features twice as many tell something
+        as when last fitted, or enough for good."""
         assert self.X is not None  # they are joined
         assert self.y is not None
         now, needed = np.array([*telling(self.y, self.y), _differing(self.X, self.late)]), self.fitted >= 0
@@ -152,8 +184,8 @@ class FirstRows:
 
 
 def telling(b: Array, y: Array) -> Array:
-    """How many values in each column of b differ from its median by more than the rounding of y: of n different numbers all,
-    or all but one; where most are equal, the others."""
+    """How many values in each column of b differ from its median by more than the rounding of y: of n
+    different numbers all, or all but one; where most are equal, the others."""
     return _differ(b.reshape(len(b), -1), y).sum(axis=0)
 
 
@@ -196,17 +228,22 @@ def _check_name(name: str, path: Any) -> None:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         pass  # what cannot be written is found out, and told, when it is written
     except (OSError, ValueError) as error:
-        raise InputError(f"{name} is {str(path)[:80]!r}, which is not a path here ({error}); give another one.") from None
+        raise InputError(
+            f"{name} is {str(path)[:80]!r}, which is not a path here ({error}); give another one."
+        ) from None
 
 
 @contextlib.contextmanager
 def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Bad input leaves a fitted model as it was. What scikit-learn keeps for its callbacks stays: it tidies up itself."""
+    """Bad input leaves a fitted model as it was. What scikit-learn keeps for its callbacks stays: it
+    tidies up itself."""
     before = dict(vars(estimator))
     try:
         yield
     except BaseException:
-        own = {name: value for name, value in vars(estimator).items() if name.startswith(("_callback", "_skl"))}
+        own = {
+            name: value for name, value in vars(estimator).items() if name.startswith(("_callback", "_skl"))
+        }
         for name in list(vars(estimator)):
             delattr(estimator, name)
         assign(estimator, {**before, **own})

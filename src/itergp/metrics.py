@@ -1,6 +1,8 @@
-"""How good are predictions? Functions of observations, predictive means and predictive variances (noise included).
+"""How good are predictions? Functions of observations, predictive means and predictive variances (noise
+included).
 
-`y` and `mean` are (m,) or (m, targets); `var` is the same, or (m,): one variance for all targets, as a posterior gives it.
+`y` and `mean` are (m,) or (m, targets); `var` is the same, or (m,): one variance for all targets, as a
+posterior gives it.
 """
 
 import numpy as np
@@ -27,9 +29,11 @@ def nll(y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> float:
 
 
 def crps(y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> float:
-    """Mean continuous ranked probability score of N(mean, var): the integral of (F(x) - [y <= x])^2, in units of y.
+    """Mean continuous ranked probability score of N(mean, var): the integral of (F(x) - [y <= x])^2, in
+    units of y.
 
-    With z = (y - mean) / std it is std (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)): the absolute error where std = 0.
+    With z = (y - mean) / std it is std (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)): the absolute error
+    where std = 0.
     """
     y, mean, var = _aligned(y, mean, var)
     std, error = np.sqrt(var), y - mean
@@ -44,24 +48,33 @@ def coverage(y: ArrayLike, mean: ArrayLike, var: ArrayLike, quantile: float = GA
     return float(np.mean(np.abs(y - mean) <= quantile * np.sqrt(var)))
 
 
-def calibration_curve(y: ArrayLike, mean: ArrayLike, var: ArrayLike, levels: ArrayLike = LEVELS) -> np.ndarray:
-    """The share of observations inside the central interval of each level: the levels themselves, if predictions are honest."""
+def calibration_curve(
+    y: ArrayLike, mean: ArrayLike, var: ArrayLike, levels: ArrayLike = LEVELS
+) -> np.ndarray:
+    """The share of observations inside the central interval of each level: the levels themselves, if
+    predictions are honest."""
     asked = as_float64("levels", levels)
     if asked.ndim != 1 or not ((asked > 0) & (asked < 1)).all():
-        raise InputError(f"levels is {levels!r}; expected a list of probabilities between 0 and 1, such as [0.5, 0.95].")
+        raise InputError(
+            f"levels is {levels!r}; expected a list of probabilities between 0 and 1, such as [0.5, 0.95]."
+        )
     return np.array([coverage(y, mean, var, quantile) for quantile in ndtri(0.5 + asked / 2)])
 
 
 def sharpness(var: ArrayLike) -> float:
-    """The mean predictive standard deviation: of two forecasts that are both honest, the sharper one says more."""
+    """The mean predictive standard deviation: of two forecasts that are both honest, the sharper one says
+    more."""
     return float(np.mean(np.sqrt(as_float64("var", var))))
 
 
 def mean_and_interval(values: ArrayLike, axis: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over repetitions, and half the width of its 95 % interval by Student's t; NaN where there is one repetition only."""
+    """Mean over repetitions, and half the width of its 95 % interval by Student's t; NaN where there is
+    one repetition only."""
     values = as_float64("values", values)
     if values.ndim == 0 or values.shape[axis] == 0:
-        raise InputError(f"values has shape {values.shape}; expected at least one repetition along axis {axis}.")
+        raise InputError(
+            f"values has shape {values.shape}; expected at least one repetition along axis {axis}."
+        )
     repetitions, mean = values.shape[axis], values.mean(axis=axis)
     if repetitions == 1:
         return mean, np.full_like(mean, np.nan)
@@ -73,9 +86,14 @@ def _aligned(y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> tuple[np.ndarray,
     """The three with one shape, or an error: (m,) against (m, 1) would silently become (m, m)."""
     y, mean, var = as_float64("y", y), as_float64("mean", mean), as_float64("var", var)
     if y.shape != mean.shape or y.size == 0:
-        raise InputError(f"y has shape {y.shape} and mean has shape {mean.shape}; expected the same, with at least one row.")
+        raise InputError(
+            f"y has shape {y.shape} and mean has shape {mean.shape}; expected the same, with at "
+            "least one row."
+        )
     if var.ndim == 1 and y.ndim == 2:
         var = var[:, None]
     if var.ndim and var.shape not in (y.shape, (len(y), 1)):
-        raise InputError(f"var has shape {var.shape}; expected {y.shape} or ({len(y)},), as mean has shape {mean.shape}.")
+        raise InputError(
+            f"var has shape {var.shape}; expected {y.shape} or ({len(y)},), as mean has shape {mean.shape}."
+        )
     return y, mean, np.broadcast_to(var, y.shape)

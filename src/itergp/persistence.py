@@ -1,4 +1,5 @@
-"""What files say about an estimator: its parameters, scaling and names in a model; what it learned in a checkpoint."""
+"""What files say about an estimator: its parameters, scaling and names in a model; what it learned in a
+checkpoint."""
 
 import contextlib
 from collections.abc import Iterator
@@ -24,7 +25,8 @@ SCALING = ("x_mean", "x_scale", "y_mean", "y_scale")
 
 
 def about(estimator: Any, refinable: bool = True) -> dict[str, Any]:
-    """A fitted estimator beside its posterior, for JSON. Objects among the parameters are in the posterior itself."""
+    """A fitted estimator beside its posterior, for JSON. Objects among the parameters are in the posterior
+    itself."""
     names, first = getattr(estimator, "feature_names_in_", None), estimator.first_rows_ if refinable else None
     return {
         "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
@@ -43,7 +45,12 @@ def about(estimator: Any, refinable: bool = True) -> dict[str, Any]:
 def constructor_parameters(posterior: Posterior | TargetPosterior, about: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the estimator that was saved; those that were objects, as the posterior has them."""
     prior = posterior.problem.prior
-    objects = {"kernel": prior.kernel, "mean": prior.mean_function, "policy": posterior.policy, "noise": about["noise"]}
+    objects = {
+        "kernel": prior.kernel,
+        "mean": prior.mean_function,
+        "policy": posterior.policy,
+        "noise": about["noise"],
+    }
     return {
         name: objects.get(name) if value == _OBJECT else decode(value, Tensors(), table())
         for name, value in about["parameters"].items()
@@ -59,10 +66,15 @@ def fitted_attributes(posterior: Posterior | TargetPosterior, about: dict[str, A
         "noise_": _noise(about["noise"], targets),
         "status_": posterior.status,
         "scaling_": _scaling(about["scaling"], d, targets),
-        "row_counts_": np.ones(n, dtype=np.intp) if counts is None else array_of(counts, "row_counts", n, least=1, whole=True),
+        "row_counts_": np.ones(n, dtype=np.intp)
+        if counts is None
+        else array_of(counts, "row_counts", n, least=1, whole=True),
         "scatter_": _scatter(about["scatter"], targets),
         "first_rows_": _first_rows(about.get("first_rows"), d, targets),
-        "timings_": {name: number(seconds, f"timings {name!r}", least=0.0) for name, seconds in about["timings"].items()},
+        "timings_": {
+            name: number(seconds, f"timings {name!r}", least=0.0)
+            for name, seconds in about["timings"].items()
+        },
         "learning_": _learning(about.get("learning"), about["parameters"].get("learn")),
         "n_features_in_": d,
     }
@@ -82,16 +94,25 @@ def restoring(path: Any) -> Iterator[None]:
     except Malformed as error:
         raise StorageError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StorageError(f"{path} holds a posterior, but no IterGPRegressor ({error!r}); use itergp.storage.load.") from None
+        raise StorageError(
+            f"{path} holds a posterior, but no IterGPRegressor ({error!r}); use itergp.storage.load."
+        ) from None
 
 
 def _noise(value: Any, targets: tuple[int, ...]) -> Any:
     """A number, or an array of one for each target."""
-    return array_of(value, "noise", *targets, least=0.0) if isinstance(value, list) else number(value, "noise", least=0.0)
+    return (
+        array_of(value, "noise", *targets, least=0.0)
+        if isinstance(value, list)
+        else number(value, "noise", least=0.0)
+    )
 
 
 def _scaling(value: Any, d: int, targets: tuple[int, ...]) -> Scaling:
-    found = {name: array_of(value[name], f"scaling {name}", *((d,) if name[0] == "x" else targets)) for name in SCALING}
+    found = {
+        name: array_of(value[name], f"scaling {name}", *((d,) if name[0] == "x" else targets))
+        for name in SCALING
+    }
     for name in ("x_scale", "y_scale"):
         if not (found[name] > 0).all():
             raise Malformed(f"scaling {name} has the value {found[name].min():.3g}; expected numbers > 0.")
@@ -99,7 +120,8 @@ def _scaling(value: Any, d: int, targets: tuple[int, ...]) -> Scaling:
 
 
 def _scatter(value: Any, targets: tuple[int, ...]) -> Any:
-    """One number for each target. Early files have the sum over targets, which then share one noise: all that it enters."""
+    """One number for each target. Early files have the sum over targets, which then share one noise: all
+    that it enters."""
     if isinstance(value, list):
         return array_of(value, "scatter", *targets, least=0.0)
     total = number(value, "scatter", least=0.0)
@@ -107,7 +129,9 @@ def _scatter(value: Any, targets: tuple[int, ...]) -> Any:
 
 
 def _first_rows_value(first: FirstRows) -> dict[str, Any]:
-    rows = {name: None if value is None else value.tolist() for name, value in (("X", first.X), ("y", first.y))}
+    rows = {
+        name: None if value is None else value.tolist() for name, value in (("X", first.X), ("y", first.y))
+    }
     flags = {name: np.flatnonzero(getattr(first, name)).tolist() for name in ("late", "told")}
     return rows | flags | {"fitted": first.fitted.tolist()}
 
@@ -122,7 +146,9 @@ def _first_rows(said: dict[str, Any] | None, d: int, targets: tuple[int, ...]) -
         fitted, told = counted(said["fitted"], "first rows fitted"), bool(said["told"])
         return FirstRows(X, y, constant(X), np.array([*[fitted] * t, 0]), np.full(t, told)).bounded()
     late, told = _flags(said["late"], "first rows late", d), _flags(said["told"], "first rows told", t)
-    return FirstRows(X, y, late, array_of(said["fitted"], "first rows fitted", t + 1, least=-1, whole=True), told)
+    return FirstRows(
+        X, y, late, array_of(said["fitted"], "first rows fitted", t + 1, least=-1, whole=True), told
+    )
 
 
 def _flags(places: Any, name: str, size: int) -> Any:
@@ -160,29 +186,48 @@ def _plain(value: Any) -> Any:
 
 
 def _no_arrays(array: np.ndarray, name: str) -> Any:
-    raise InputError(f"{name} has an array in it, which the model's file does not keep; set another budget before saving.")
+    raise InputError(
+        f"{name} has an array in it, which the model's file does not keep; set another budget before saving."
+    )
 
 
 def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperparameters | None]:
-    """The checkpoint of this fit, with its manifest written at once, and what was learned before it was cut off."""
+    """The checkpoint of this fit, with its manifest written at once, and what was learned before it was
+    cut off."""
     if path is None:
         return None, None
-    asked = {name: describe(getattr(plan, name), name) for name in ("mean", "noise", "learn", "policy", "seed")}
-    data = {"X": array_digest(plan.data.X), "y": array_digest(plan.data.y), "counts": array_digest(plan.data.counts)}
+    asked = {
+        name: describe(getattr(plan, name), name) for name in ("mean", "noise", "learn", "policy", "seed")
+    }
+    data = {
+        "X": array_digest(plan.data.X),
+        "y": array_digest(plan.data.y),
+        "counts": array_digest(plan.data.counts),
+    }
     compute = {"dtype": plan.compute.dtype, "threads": plan.compute.threads}
-    checkpoint = Checkpoint(path, {**data, "kernel": describe(plan.start.kernel, "kernel"), **asked, **compute})
+    checkpoint = Checkpoint(
+        path, {**data, "kernel": describe(plan.start.kernel, "kernel"), **asked, **compute}
+    )
     if checkpoint.read_manifest() is None:
         checkpoint.note({})
     learned = checkpoint.about.get("learned")
     if learned is None:
         return checkpoint, None
     try:
-        values = {path: np.asarray(value) if isinstance(value, list) else value for path, value in learned["parameters"].items()}
-        kernel, noise = with_parameters(plan.start.kernel, values), _noise(learned["noise"], plan.data.y.shape[1:])
+        values = {
+            path: np.asarray(value) if isinstance(value, list) else value
+            for path, value in learned["parameters"].items()
+        }
+        kernel, noise = (
+            with_parameters(plan.start.kernel, values),
+            _noise(learned["noise"], plan.data.y.shape[1:]),
+        )
         return checkpoint, Hyperparameters(kernel, noise, learning=_learning(learned.get("how")))
     except (KeyError, TypeError, ValueError) as error:
         checkpoint.close()
-        raise StorageError(f"checkpoint {path} does not say what was learned ({error}); delete it to start anew.") from None
+        raise StorageError(
+            f"checkpoint {path} does not say what was learned ({error}); delete it to start anew."
+        ) from None
 
 
 def note_learned(checkpoint: Checkpoint | None, found: Hyperparameters) -> None:

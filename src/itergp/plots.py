@@ -1,8 +1,10 @@
-"""Pictures of Gaussian processes, in matplotlib and in the paper's colours: functions of anything with a mean and a variance.
+"""Pictures of Gaussian processes, in matplotlib and in the paper's colours: functions of anything with a
+mean and a variance.
 
-Each function draws on the `axis` it is given and returns it. Without one it makes a figure: pyplot's where pyplot is loaded,
-so that `plt.show()` and notebooks show it, and elsewhere one that leaves nothing behind (`axis.figure.savefig(path)`).
-Variances are those of the latent function, bands are two standard deviations wide on either side.
+Each function draws on the `axis` it is given and returns it. Without one it makes a figure: pyplot's where
+pyplot is loaded, so that `plt.show()` and notebooks show it, and elsewhere one that leaves nothing behind
+(`axis.figure.savefig(path)`). Variances are those of the latent function, bands are two standard
+deviations wide on either side.
 """
 
 import sys
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 BLUE, GREEN, PURPLE = "#1f77b4", "#2ca02c", "#9467bd"  # mathematical, computational, combined
 GREY, BLACK = "#7f7f7f", "#000000"
-POLICY_COLOURS = ("#9467bd", "#d62728", "#8c564b", "#e377c2", "#17becf", "#bcbd22")  # where several policies share axes
+# where several policies share axes
+POLICY_COLOURS = ("#9467bd", "#d62728", "#8c564b", "#e377c2", "#17becf", "#bcbd22")
 
 DRAWN = 1000  # points of the data, at most
 NEAREST = 300  # of them beside a slice
@@ -35,7 +38,12 @@ QUANTITIES = {
     "elbo": ("elbo", "evidence lower bound", "linear"),
     "energy": ("energy", "energy $b^T v$", "linear"),
 }
-COSTS = {"actions": "actions", "passes": "passes over K", "entries": "kernel evaluations", "seconds": "seconds"}
+COSTS = {
+    "actions": "actions",
+    "passes": "passes over K",
+    "entries": "kernel evaluations",
+    "seconds": "seconds",
+}
 
 
 # What to look at.
@@ -55,16 +63,19 @@ def plot_posterior(
     names: Sequence[str] | None = None,
     axis: "Axes | None" = None,
 ) -> "Axes":
-    """The mean with its bands along one feature: mathematical inside, computational around it, where they can be told apart.
+    """The mean with its bands along one feature: mathematical inside, computational around it, where they
+    can be told apart.
 
-    X and y are the data to draw; those the process was conditioned on, unless given. With several features the picture is a
-    slice: along `feature` (a number, or one of `names`; unless given, the one along which the mean changes most), with the
-    others `at` a point (the median of the data, unless given). `noise`, a variance or one for each target, adds the limits of
-    a new observation.
+    X and y are the data to draw; those the process was conditioned on, unless given. With several features
+    the picture is a slice: along `feature` (a number, or one of `names`; unless given, the one along which
+    the mean changes most), with the others `at` a point (the median of the data, unless given). `noise`, a
+    variance or one for each target, adds the limits of a new observation.
     """
     data = _data(process, X, y)
     slices = _slices(process, data, at, limits)
-    number = slices.most_changing(process, target) if feature is None else _index(feature, names, slices.at.size)
+    number = (
+        slices.most_changing(process, target) if feature is None else _index(feature, names, slices.at.size)
+    )
     line = slices.along(number, count("points", points, least=2))
     mean, combined, mathematical, exact = _bands(process, line.X, target)
     axis = _axis(axis)
@@ -75,22 +86,31 @@ def plot_posterior(
             axis.plot(line.t, side, color=GREY, lw=0.9, ls="--", label=label)
     if data is not None and data.y is not None:
         _scatter(axis, data, line, target)
-    others = "" if line.at.size == 1 else ", the others at their medians" if at is None else ", the others as given"
+    others = (
+        ""
+        if line.at.size == 1
+        else ", the others at their medians"
+        if at is None
+        else ", the others as given"
+    )
     axis.set_xlabel(_name(names, line.feature, line.at.size) + others)
     axis.margins(x=0.0)
     _legend(axis)
     return axis
 
 
-def plot_decomposition(process: GaussianProcess, X: ArrayLike, *, target: int = 0, axis: "Axes | None" = None) -> "Axes":
+def plot_decomposition(
+    process: GaussianProcess, X: ArrayLike, *, target: int = 0, axis: "Axes | None" = None
+) -> "Axes":
     """The variance at the points X, sorted: the mathematical part, and the computational part on top of it.
 
-    Where the parts are not exact, the computational one is at least as large as drawn, and a line shows how small the
-    mathematical one may be: guaranteed, and often far from it.
+    Where the parts are not exact, the computational one is at least as large as drawn, and a line shows
+    how small the mathematical one may be: guaranteed, and often far from it.
     """
     if not hasattr(process, "decompose"):
         raise InputError(
-            f"process is a {type(process).__name__}, whose variance has no parts; expected a posterior of itergp.condition or "
+            f"process is a {type(process).__name__}, whose variance has no parts; expected a posterior of "
+            "itergp.condition or "
             "posterior.local(60)."
         )
     parts = process.decompose(X)
@@ -107,25 +127,37 @@ def plot_decomposition(process: GaussianProcess, X: ArrayLike, *, target: int = 
     axis.stairs(combined[order], edges, baseline=None, color=PURPLE, lw=1.2, label="combined")
     if not parts.exact:
         least = (combined - _column(parts.computational_upper, target))[order]
-        axis.stairs(least, edges, baseline=None, color=BLUE, lw=0.9, ls="--", label="mathematical, guaranteed")
+        axis.stairs(
+            least, edges, baseline=None, color=BLUE, lw=0.9, ls="--", label="mathematical, guaranteed"
+        )
     axis.set(xlabel="points, by their variance", ylabel="variance", xlim=(0, combined.size), ylim=(0.0, None))
     _legend(axis)
     return axis
 
 
 def plot_trace(
-    process: Any, quantity: str = "residual", over: str = "actions", *, label: str | None = None, axis: "Axes | None" = None
+    process: Any,
+    quantity: str = "residual",
+    over: str = "actions",
+    *,
+    label: str | None = None,
+    axis: "Axes | None" = None,
 ) -> "Axes":
     """How the computation went, step by step: what is left or what is known, over what it cost.
 
-    `quantity` is "residual", "variance" (mean over the training inputs), "elbo" or "energy"; `over` is "actions", "passes",
-    "entries" or "seconds". Several on the same axis are told apart by their `label`.
+    `quantity` is "residual", "variance" (mean over the training inputs), "elbo" or "energy"; `over` is
+    "actions", "passes", "entries" or "seconds". Several on the same axis are told apart by their `label`.
     """
     name, title, scale = QUANTITIES[choice("quantity", quantity, tuple(QUANTITIES))]
     steps = getattr(getattr(process, "posterior", process), "trace", ())
     if not steps:
-        raise InputError(f"process is a {type(process).__name__} without a trace; expected a posterior after a computation.")
-    cost, value = ([getattr(step, which) for step in steps] for which in (choice("over", over, tuple(COSTS)), name))
+        raise InputError(
+            f"process is a {type(process).__name__} without a trace; expected a posterior after "
+            "a computation."
+        )
+    cost, value = (
+        [getattr(step, which) for step in steps] for which in (choice("over", over, tuple(COSTS)), name)
+    )
     axis = _axis(axis)
     colour = POLICY_COLOURS[len(axis.lines) % len(POLICY_COLOURS)]
     axis.plot(cost, value, "o-" if len(steps) <= 40 else "-", color=colour, lw=1.5, ms=3, label=label)
@@ -146,18 +178,24 @@ def plot_calibration(
     label: str | None = None,
     axis: "Axes | None" = None,
 ) -> "Axes":
-    """How many of the observations y lie inside the central interval of each level: as many as it says, if it is honest.
+    """How many of the observations y lie inside the central interval of each level: as many as it says, if
+    it is honest.
 
-    The grey band is where 95 of 100 honest forecasts lie, by the binomial law of as many points; it takes their errors to be
-    independent, and is too narrow where they are not. `noise` is that of the process, unless given.
+    The grey band is where 95 of 100 honest forecasts lie, by the binomial law of as many points; it takes
+    their errors to be independent, and is too narrow where they are not. `noise` is that of the process,
+    unless given.
     """
     from scipy.stats import binom
 
-    from itergp.metrics import LEVELS, calibration_curve  # not at the top: the command line imports this room, and no SciPy
+    # not at the top: the command line imports this room, and no SciPy
+    from itergp.metrics import LEVELS, calibration_curve
 
     X = inputs("X", X)
     observed = _column(targets("y", y, len(X)), target)
-    mean, variance = _column(process.mean(X), target), _column(_predictive_variance(process, X, noise), target)
+    mean, variance = (
+        _column(process.mean(X), target),
+        _column(_predictive_variance(process, X, noise), target),
+    )
     levels = np.sort(as_float64("levels", LEVELS if levels is None else levels))
     share = calibration_curve(observed, mean, variance, levels)
     axis = _axis(axis)
@@ -177,9 +215,15 @@ def plot_calibration(
 
 
 def plot_line(
-    axis: Any, t: np.ndarray, mean: np.ndarray, combined: np.ndarray, mathematical: np.ndarray | None = None, exact: bool = True
+    axis: Any,
+    t: np.ndarray,
+    mean: np.ndarray,
+    combined: np.ndarray,
+    mathematical: np.ndarray | None = None,
+    exact: bool = True,
 ) -> None:
-    """Mean and bands along any line through the inputs, at positions t; one band where the mathematical part is not known."""
+    """Mean and bands along any line through the inputs, at positions t; one band where the mathematical
+    part is not known."""
     if mathematical is None:
         band(axis, t, mean, 2 * np.sqrt(combined), PURPLE, "two standard deviations", alpha=0.25)
     else:
@@ -191,7 +235,13 @@ def plot_line(
 
 
 def band(
-    axis: Any, t: np.ndarray, mean: np.ndarray, half: np.ndarray, colour: str, label: str | None, alpha: float = 0.3
+    axis: Any,
+    t: np.ndarray,
+    mean: np.ndarray,
+    half: np.ndarray,
+    colour: str,
+    label: str | None,
+    alpha: float = 0.3,
 ) -> None:
     """mean +- half"""
     axis.fill_between(t, mean - half, mean + half, color=colour, alpha=alpha, lw=0, label=label)
@@ -228,11 +278,14 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise InputError("pictures need matplotlib, which is not installed. Run pip install 'itergp[plots]'.") from None
+        raise InputError(
+            "pictures need matplotlib, which is not installed. Run pip install 'itergp[plots]'."
+        ) from None
 
 
 def save_line_plots(panels: list[dict[str, Any]], path: Path) -> Path:
-    """One panel beside the other, on the same scale: each has t, mean, combined, mathematical, exact, truth, title."""
+    """One panel beside the other, on the same scale: each has t, mean, combined, mathematical, exact,
+    truth, title."""
     figure = new_figure(4.4 * len(panels), 3.4)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axis, panel in zip(axes, panels, strict=True):
@@ -252,11 +305,17 @@ def _axis(axis: Any) -> Any:
     require_matplotlib()
     if axis is None:
         pyplot = sys.modules.get("matplotlib.pyplot")
-        figure = new_figure(6.4, 4.0) if pyplot is None else pyplot.figure(figsize=(6.4, 4.0), layout="constrained")
+        figure = (
+            new_figure(6.4, 4.0)
+            if pyplot is None
+            else pyplot.figure(figsize=(6.4, 4.0), layout="constrained")
+        )
         axis = figure.add_subplot()
         axis.spines[["top", "right"]].set_visible(False)
     if not hasattr(axis, "fill_between"):
-        raise InputError(f"axis is {type(axis).__name__}; expected one matplotlib Axes, such as plt.subplots()[1].")
+        raise InputError(
+            f"axis is {type(axis).__name__}; expected one matplotlib Axes, such as plt.subplots()[1]."
+        )
     return axis
 
 
@@ -267,7 +326,9 @@ def _legend(axis: Any) -> None:
 
 def _labels(exact: bool) -> tuple[str, str]:
     """Of the inner and the outer part: where they are not exact, which way they err."""
-    return ("mathematical", "computational") if exact else ("mathematical, at most", "computational, at least")
+    return (
+        ("mathematical", "computational") if exact else ("mathematical, at most", "computational, at least")
+    )
 
 
 def _column(values: np.ndarray, target: int) -> np.ndarray:
@@ -276,7 +337,9 @@ def _column(values: np.ndarray, target: int) -> np.ndarray:
     if values.ndim == 1:
         return values
     if count("target", target, least=0) >= values.shape[1]:
-        raise InputError(f"target is {target}; expected a number from 0 to {values.shape[1] - 1}, one of the targets.")
+        raise InputError(
+            f"target is {target}; expected a number from 0 to {values.shape[1] - 1}, one of the targets."
+        )
     return values[:, target]
 
 
@@ -286,8 +349,11 @@ def _of_target(noise: ArrayLike, target: int) -> float:
     return float(values[0] if values.size == 1 else _column(values[None], target)[0])
 
 
-def _bands(process: Any, X: np.ndarray, target: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, bool]:
-    """Mean, combined and mathematical variance (None where the process has no parts), and whether the parts are exact."""
+def _bands(
+    process: Any, X: np.ndarray, target: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, bool]:
+    """Mean, combined and mathematical variance (None where the process has no parts), and whether the
+    parts are exact."""
     mean = _column(process.mean(X), target)
     if not hasattr(process, "decompose"):
         return mean, _column(process.var(X), target), None, True
@@ -301,7 +367,8 @@ def _predictive_variance(process: Any, X: np.ndarray, noise: ArrayLike | None) -
     noise = getattr(getattr(process, "problem", None), "noise", None) if noise is None else noise
     if noise is None:
         raise InputError(
-            f"noise is missing, and a {type(process).__name__} has none; expected a variance, as y are observations: noise=0.01."
+            f"noise is missing, and a {type(process).__name__} has none; expected a variance, as y are "
+            "observations: noise=0.01."
         )
     return process.var(X) + noise_variance("noise", noise, len(X))
 
@@ -333,7 +400,8 @@ class Slice:
 
 
 def training_data(process: Any) -> Data | None:
-    """What a posterior or a baseline was conditioned on; without the targets where a file did not keep them."""
+    """What a posterior or a baseline was conditioned on; without the targets where a file did not keep
+    them."""
     problem = getattr(getattr(process, "posterior", process), "problem", None)
     if problem is None:
         return None
@@ -359,7 +427,11 @@ class Slices:
     limits: tuple[float, float] | None
 
     def along(self, feature: int, points: int) -> Slice:
-        low, high = _range(self.data.X[:, feature]) if self.limits is None and self.data is not None else _checked(self.limits)
+        low, high = (
+            _range(self.data.X[:, feature])
+            if self.limits is None and self.data is not None
+            else _checked(self.limits)
+        )
         return Slice(feature, np.linspace(low, high, points), self.at)
 
     def most_changing(self, process: Any, target: int) -> int:
@@ -370,9 +442,14 @@ class Slices:
         return int(np.argmax([np.std(_column(process.mean(line.X), target)) for line in slices]))
 
 
-def _slices(process: Any, data: Data | None, at: ArrayLike | None, limits: tuple[float, float] | None) -> Slices:
+def _slices(
+    process: Any, data: Data | None, at: ArrayLike | None, limits: tuple[float, float] | None
+) -> Slices:
     if data is None and limits is None:
-        raise InputError(f"limits is missing, and a {type(process).__name__} without data has no range; give limits=(-1, 1).")
+        raise InputError(
+            f"limits is missing, and a {type(process).__name__} without data has no range; give "
+            "limits=(-1, 1)."
+        )
     if at is None:
         return Slices(np.zeros(1) if data is None else np.median(data.X, axis=0), data, limits)
     here = finite("at", np.atleast_1d(as_float64("at", at)))
@@ -387,7 +464,9 @@ def _index(feature: int | str, names: Sequence[str] | None, features: int) -> in
         names = [str(name) for name in (() if names is None else names)]
         return names.index(choice("feature", feature, tuple(names)))
     if count("feature", feature, least=0) >= features:
-        raise InputError(f"feature is {feature}; expected a number from 0 to {features - 1}, one of the features.")
+        raise InputError(
+            f"feature is {feature}; expected a number from 0 to {features - 1}, one of the features."
+        )
     return int(feature)
 
 
@@ -401,12 +480,15 @@ def _range(x: np.ndarray) -> tuple[float, float]:
 def _checked(limits: Any) -> tuple[float, float]:
     pair = as_float64("limits", limits)
     if pair.shape != (2,) or not np.isfinite(pair).all() or not pair[0] < pair[1]:
-        raise InputError(f"limits is {limits!r}; expected two finite numbers, the lower one first, such as (-1, 1).")
+        raise InputError(
+            f"limits is {limits!r}; expected two finite numbers, the lower one first, such as (-1, 1)."
+        )
     return float(pair[0]), float(pair[1])
 
 
 def _scatter(axis: Any, data: Data, line: Slice, target: int) -> None:
-    """The data; beside a slice only those that are nearest to it, in standard deviations of the other features."""
+    """The data; beside a slice only those that are nearest to it, in standard deviations of the other
+    features."""
     n, features = data.X.shape
     assert data.y is not None
     if features > 1:

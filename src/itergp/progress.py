@@ -1,4 +1,5 @@
-"""What a fit tells while it runs: scikit-learn's callbacks where they are, a line drawn with rich; and Ctrl-C and its like."""
+"""What a fit tells while it runs: scikit-learn's callbacks where they are, a line drawn with rich; and
+Ctrl-C and its like."""
 
 import contextlib
 import signal
@@ -21,14 +22,17 @@ except ImportError:
         return method
 
 
-SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # Ctrl-C; what ends services, containers and batch jobs; a terminal that was closed
+# Ctrl-C; what ends services, containers and batch jobs; a terminal that was closed
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 @dataclass
 class Interrupts:
-    """Signals during a fit: always remembered, and raised only inside `raised`, where somebody is prepared for it.
+    """Signals during a fit: always remembered, and raised only inside `raised`, where somebody is prepared
+    for it.
 
-    The error may be lost where Python swallows it, as in a destructor; so whoever asks after each step hears of it too.
+    The error may be lost where Python swallows it, as in a destructor; so whoever asks after each step
+    hears of it too.
     """
 
     asked: bool = False
@@ -65,8 +69,9 @@ class Interrupts:
 def watching_interrupts(ends_anyway: bool = False) -> Iterator[Interrupts]:
     """From here on Ctrl-C, SIGTERM and SIGHUP tear nothing apart.
 
-    Ctrl-C has done its work when the fit ends early. SIGTERM and SIGHUP are meant for the process: they are sent again at the
-    end, to whoever answers them, or to the system, which ends it; unless it `ends_anyway`.
+    Ctrl-C has done its work when the fit ends early. SIGTERM and SIGHUP are meant for the process: they
+    are sent again at the end, to whoever answers them, or to the system, which ends it; unless it
+    `ends_anyway`.
     """
     interrupts = Interrupts()
     if threading.current_thread() is threading.main_thread():  # others are never interrupted
@@ -95,7 +100,8 @@ def _watched() -> Iterator[int]:
 
 @dataclass
 class Watch:
-    """Who wants to know how a fit goes: called after each step, it returns True where somebody asks to stop."""
+    """Who wants to know how a fit goes: called after each step, it returns True where somebody asks to
+    stop."""
 
     estimator: Any
     interrupts: Interrupts
@@ -137,13 +143,17 @@ class Watch:
 
     def learned(self, record: Any) -> bool:
         """After a step of the learning."""
-        self._show(f"learning ({record.stage}) · iteration {record.iteration} · objective {record.objective:.4f}")
+        self._show(
+            f"learning ({record.stage}) · iteration {record.iteration} · objective {record.objective:.4f}"
+        )
         return self._tell("iteration", None)
 
     def acted(self, state: State, fitted: Callable[[], dict[str, Any]] | None = None) -> bool:
         """After a step of the solver; `fitted` gives the attributes of the model as if the fit ended here."""
         done, step = state.progress, state.trace[-1]
-        self._show(f"acting · passes {done.passes} · actions {done.actions} · residual {step.residual_norm:.3g}")
+        self._show(
+            f"acting · passes {done.passes} · actions {done.actions} · residual {step.residual_norm:.3g}"
+        )
         return self._tell("step", fitted)
 
     def _tell(self, name: str, fitted: Callable[[], dict[str, Any]] | None) -> bool:
@@ -155,5 +165,9 @@ class Watch:
 
     def _show(self, text: str) -> None:
         if self._status is not None:
-            left = "" if self.deadline is None else f" · {max(0.0, self.deadline - time.perf_counter()):.0f} s left"
+            left = (
+                ""
+                if self.deadline is None
+                else f" · {max(0.0, self.deadline - time.perf_counter()):.0f} s left"
+            )
             self._status.update(text + left)

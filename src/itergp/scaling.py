@@ -16,7 +16,8 @@ LARGEST = 1e100  # in scaled units: squares and sums of squares stay in float64
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """x -> (x - x_mean) / x_scale and y -> (y - y_mean) / y_scale; y_mean and y_scale are numbers, or one per target."""
+    """x -> (x - x_mean) / x_scale and y -> (y - y_mean) / y_scale; y_mean and y_scale are numbers, or one
+    per target."""
 
     x_mean: Array
     x_scale: Array
@@ -27,8 +28,8 @@ class Scaling:
     def of(X: Array, y: Array) -> "Scaling":
         """To mean 0 and standard deviation 1; what is constant is only shifted.
 
-        A few values far from all others do not set the unit of a feature. Those of a target do: Gaussian noise has to
-        explain them, whatever the unit.
+        A few values far from all others do not set the unit of a feature. Those of a target do: Gaussian
+        noise has to explain them, whatever the unit.
         """
         return Scaling(*centre_and_spread(_bounded("X", X)), *_mean_and_scale(_bounded("y", y)))
 
@@ -69,7 +70,8 @@ class Scaling:
 
 @dataclass(frozen=True, eq=False)
 class Unscaled:
-    """A posterior of scaled data as a Gaussian process in the units of the data: for pictures, which are of any process."""
+    """A posterior of scaled data as a Gaussian process in the units of the data: for pictures, which are
+    of any process."""
 
     process: Any
     scaling: Scaling
@@ -82,7 +84,9 @@ class Unscaled:
         return self.scaling.variance(self.process.var(self.scaling.inputs(X)), self.own)
 
     def cov(self, X0: Any, X1: Any = None) -> Array:
-        covariance = self.process.cov(self.scaling.inputs(X0), None if X1 is None else self.scaling.inputs(X1))
+        covariance = self.process.cov(
+            self.scaling.inputs(X0), None if X1 is None else self.scaling.inputs(X1)
+        )
         return self.scaling.variance(covariance, self.own)
 
     def decompose(self, X: Any) -> Any:
@@ -92,17 +96,22 @@ class Unscaled:
 
     def training_data(self) -> Data | None:
         data, back = training_data(self.process), self.scaling
-        return None if data is None else Data(back.original(data.X), None if data.y is None else back.mean(data.y))
+        return (
+            None
+            if data is None
+            else Data(back.original(data.X), None if data.y is None else back.mean(data.y))
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Parts(Shares):
-    """The variance of a new observation, taken apart, in units of y squared: mathematical + computational + noise.
+    """The variance of a new observation, taken apart, in units of y squared: mathematical + computational
+    + noise.
 
-    `combined` = mathematical + computational is that of the latent function. Where `exact` is False, `computational` is its
-    lower bound, and the truth lies between that and the upper one, guaranteed; `method` says how they were found, "estimate" by
-    passes over K, or "neighbours" by so many for each point. `share` is the computational share over all points, and
-    `share_bounds` what it can be.
+    `combined` = mathematical + computational is that of the latent function. Where `exact` is False,
+    `computational` is its lower bound, and the truth lies between that and the upper one, guaranteed;
+    `method` says how they were found, "estimate" by passes over K, or "neighbours" by so many for each
+    point. `share` is the computational share over all points, and `share_bounds` what it can be.
     """
 
     mathematical: Array
@@ -128,5 +137,7 @@ def _mean_and_scale(A: Array) -> tuple[Array, Array]:
 
 def _bounded(name: str, A: Array) -> Array:
     if not (np.abs(A) < LARGEST).all():
-        raise InputError(f"{name} has values too large for float64 arithmetic, beside those it was scaled by. Rescale it.")
+        raise InputError(
+            f"{name} has values too large for float64 arithmetic, beside those it was scaled by. Rescale it."
+        )
     return A

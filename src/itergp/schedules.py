@@ -31,14 +31,18 @@ from itergp.storage.files import Tensors
 from itergp.storage.specs import decode, encode, putting, table
 
 EXACT_ROWS = 2048  # up to here the exact GP costs about a second
-ROWS_CUBED = 5e9  # rows^3 per second on the way to the exact GP, by which it is guessed: at 2,048 rows on one slow core
+# rows^3 per second on the way to the exact GP, by which it is guessed: at 2,048 rows on one slow core
+ROWS_CUBED = 5e9
 FASTER = 30.0  # times the guess: no machine is so much faster that it need be measured
 SHORT = 2.0  # seconds, below which measuring would take too much of them
 PROBE, PASS = 512, 2048  # rows of the exact GP, and of the pass over K, that are timed before
-FIRST = 256  # rows of two passes before that one: the first compiles and wakes threads, the second tells whether there is time
+# rows of two passes before that one: the first compiles and wakes threads, the second tells whether there is
+# time
+FIRST = 256
 HOPE = 1.5  # times the seconds there are, what it may seem to take: measurements on a busy machine are high
 ROW = 0.17e-6  # seconds of an action that needs no pass, by n
-PAIR, COLUMN = 0.6e-9, 0.03e-9  # seconds of a pass over K, by n^2: to evaluate, and for each column (float64, two slow cores)
+# seconds of a pass over K, by n^2: to evaluate, and for each column (float64, two slow cores)
+PAIR, COLUMN = 0.6e-9, 0.03e-9
 PROBING = 0.1  # of the time for the inference, for the pass that is timed before
 FIRST_PASS = 0.4  # of the time for the inference; a pass that the clock cuts is lost
 WITHOUT_PASS = 0.1  # the same for a block without one, of which there are many
@@ -68,7 +72,8 @@ def policy_for(policy: Any, n: int, budget: Budget) -> Any:
 
 
 def policy_by_the_clock(problem: Problem, left: Budget, checkpoint: Any = None) -> Policy:
-    """The default schedule for the seconds that are left, on this machine. A fit that resumes goes on as it began."""
+    """The default schedule for the seconds that are left, on this machine. A fit that resumes goes on as
+    it began."""
     if checkpoint is not None and "policy" in checkpoint.about:
         return decode(checkpoint.about["policy"], Tensors(), table())
     hurried = left.seconds is not None and left.seconds < SHORT
@@ -79,15 +84,18 @@ def policy_by_the_clock(problem: Problem, left: Budget, checkpoint: Any = None) 
 
 
 def _hurried(n: int, left: Budget) -> Policy:
-    """Too little time to measure anything: some columns of K, which are soon done, before a pass that the clock may cut."""
+    """Too little time to measure anything: some columns of K, which are soon done, before a pass that the
+    clock may cut."""
     policy, first = default_schedule(n, left), _columns_of_K(n, left, BLOCK)
     return Schedule((first, first.block_size), *policy.entries) if isinstance(policy, Schedule) else policy
 
 
 def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -> Policy:
-    """The exact GP where the budget allows it; else what is best for the variance, for the mean, and for the variance again.
+    """The exact GP where the budget allows it; else what is best for the variance, for the mean, and for
+    the variance again.
 
-    `budget.seconds` are those that are left for the inference; without a `machine` that is measured, it is as slow as ours.
+    `budget.seconds` are those that are left for the inference; without a `machine` that is measured, it is
+    as slow as ours.
     """
     if reaches_exact(n, budget, machine):
         return _columns_of_K(n, budget, 512)
@@ -103,7 +111,8 @@ def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -
 
 
 def _columns_of_K(n: int, budget: Budget, most: int) -> UnitVector:
-    """Actions without a pass. Where the clock may cut them: any rows, not the first ones, and blocks that are soon done."""
+    """Actions without a pass. Where the clock may cut them: any rows, not the first ones, and blocks that
+    are soon done."""
     if budget.seconds is None:
         return UnitVector(block_size=most)
     columns = int(WITHOUT_PASS * budget.seconds / (ROW * n))
@@ -111,7 +120,8 @@ def _columns_of_K(n: int, budget: Budget, most: int) -> UnitVector:
 
 
 def affordable_block(n: int, budget: Budget, slowness: float = 1.0) -> int:
-    """How many columns the first pass over K may have: 128, or what the time allows, or 0 where it allows no pass."""
+    """How many columns the first pass over K may have: 128, or what the time allows, or 0 where it allows
+    no pass."""
     if budget.seconds is None:
         return BLOCK
     columns = (FIRST_PASS * budget.seconds / (slowness * n**2) - PAIR) / COLUMN
@@ -119,7 +129,8 @@ def affordable_block(n: int, budget: Budget, slowness: float = 1.0) -> int:
 
 
 def reaches_exact(n: int, budget: Budget, machine: "Machine | None" = None) -> bool:
-    """Whether n actions fit the budget and the memory. A run that is cut after all has most of its rows: the last cost most."""
+    """Whether n actions fit the budget and the memory. A run that is cut after all has most of its rows:
+    the last cost most."""
     if budget.seconds is not None:
         guess = n**3 / ROWS_CUBED
         if machine is None or n <= PROBE or guess > FASTER * budget.seconds:
@@ -133,16 +144,19 @@ def reaches_exact(n: int, budget: Budget, machine: "Machine | None" = None) -> b
 
 @dataclass(eq=False)
 class Machine:
-    """How fast this problem goes here and now, by some of its rows: others may work too, and no two machines are alike."""
+    """How fast this problem goes here and now, by some of its rows: others may work too, and no two
+    machines are alike."""
 
     problem: Problem
     spent: float = 0.0  # seconds, on measuring so far
 
     def exact_seconds(self, most: float = np.inf) -> float:
-        """How long n unit vectors take: by some rows and half of them, where what grows as n, n^2 and n^3 is scaled up.
+        """How long n unit vectors take: by some rows and half of them, where what grows as n, n^2 and n^3
+        is scaled up.
 
-        On one thread: matrices as small as theirs are no faster on more, and far slower where others work too. Where the half
-        says that it takes more than `most`, even if time only grew as n, that is the answer.
+        On one thread: matrices as small as theirs are no faster on more, and far slower where others work
+        too. Where the half says that it takes more than `most`, even if time only grew as n, that is the
+        answer.
         """
         n, m, threads = self.problem.n, min(PROBE, self.problem.n), self.problem.compute.threads
         A = np.ones((m, m))
@@ -158,18 +172,25 @@ class Machine:
         return lines * (n / m) + squares * (n / m) ** 2 + cubes * (n / m) ** 3
 
     def slowness(self, most: float = np.inf) -> float:
-        """How many times as long a pass over K takes as PAIR and COLUMN say, by as many rows as take `most` seconds."""
+        """How many times as long a pass over K takes as PAIR and COLUMN say, by as many rows as take
+        `most` seconds."""
         taken, rows = 0.0, 0
         for m in (min(FIRST, self.problem.n), min(FIRST, self.problem.n), min(PASS, self.problem.n)):
             if m > rows > 0 and taken * (m / rows) ** 2 > most:
                 break
-            few, rows = Gram(self.problem.gram.kernel, self.problem.X[:m], self.problem.gram.compute_fixed()), m
-            taken = self._timed(partial(few.multiply, np.ones((m, 16))))  # tiles are stored, as in the pass that it stands for
+            few, rows = (
+                Gram(self.problem.gram.kernel, self.problem.X[:m], self.problem.gram.compute_fixed()),
+                m,
+            )
+            # tiles are stored, as in the pass that it stands for
+            taken = self._timed(partial(few.multiply, np.ones((m, 16))))
         return taken / (rows**2 * (PAIR + 16 * COLUMN))
 
     def _act(self, rows: int) -> None:
         whole = self.problem
-        few = Problem(whole.prior, whole.X[:rows], whole.y[:rows], whole.N[:rows], replace(whole.compute, cache=0))
+        few = Problem(
+            whole.prior, whole.X[:rows], whole.y[:rows], whole.N[:rows], replace(whole.compute, cache=0)
+        )
         solve(few, UnitVector(block_size=rows), MaxActions(rows))
 
     def _timed(self, work: Callable[[], Any]) -> float:
@@ -185,7 +206,8 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 
 def default_stop(n: int, budget: Budget) -> StoppingCriterion:
-    """How much inference, where the budget names no criterion: counted in actions, so that fits repeat exactly."""
+    """How much inference, where the budget names no criterion: counted in actions, so that fits repeat
+    exactly."""
     return MaxActions(default_actions(n)) if budget.stop is None else budget.stop
 
 

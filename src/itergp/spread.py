@@ -1,4 +1,5 @@
-"""The unit of a feature: its standard deviation, unless that is the work of a few values far from all others."""
+"""The unit of a feature: its standard deviation, unless that is the work of a few values far from all
+others."""
 
 import numpy as np
 
@@ -9,18 +10,21 @@ CONSTANT = 1e-12  # a column that varies by less than this share of its size is 
 
 
 def centre_and_spread(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and standard deviation of each column; where a few values dominate the latter, those of the other values.
+    """The mean and standard deviation of each column; where a few values dominate the latter, those of the
+    other values.
 
-    Lengthscales are learned from about one such deviation on, and down to a thousandth of it: one value of 1e6 among
-    standard normal ones would hide what all others say. What is not normal is not far away for that: where most values
-    are equal (one-hot, binary, mostly zero) the rare ones are what the column says, and a tail is part of it.
+    Lengthscales are learned from about one such deviation on, and down to a thousandth of it: one value of
+    1e6 among standard normal ones would hide what all others say. What is not normal is not far away for
+    that: where most values are equal (one-hot, binary, mostly zero) the rare ones are what the column
+    says, and a tail is part of it.
     """
     unit = binary_unit(A)
     A = A / unit
     centre, spread, largest = A.mean(axis=0), A.std(axis=0), np.abs(A).max(axis=0)
     share = max(1, int(FEW * len(A))) / max(len(A), ROWS)
     reach = ((1.0 - DOMINATED**-2) / (share + (share / (1.0 - share)) ** 2)) ** 0.5
-    for j in np.flatnonzero(np.abs(A - centre).max(axis=0) > reach * spread):  # or else no few values can dominate
+    # or else no few values can dominate
+    for j in np.flatnonzero(np.abs(A - centre).max(axis=0) > reach * spread):
         near = _near(A[:, j], float(spread[j]))
         if near is not None:
             centre[j], spread[j], largest[j] = near.mean(), near.std(), np.abs(near).max()
@@ -28,8 +32,8 @@ def centre_and_spread(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def binary_unit(A: np.ndarray) -> np.ndarray:
-    """The power of two just above each column's largest value: in this unit squares neither vanish nor overflow, and no bit
-    of the result changes."""
+    """The power of two just above each column's largest value: in this unit squares neither vanish nor
+    overflow, and no bit of the result changes."""
     largest = np.abs(A).max(axis=0)
     return np.where(largest > 0, np.ldexp(1.0, np.maximum(np.frexp(largest)[1], -1021)), 1.0)
 
@@ -44,6 +48,7 @@ def _near(x: np.ndarray, spread: float) -> np.ndarray | None:
     few, values = max(1, int(FEW * telling.size)), x[telling]
     order = np.argpartition(np.abs(values - np.median(values)), telling.size - few)
     others, near = values[order[:-few]], np.delete(x, telling[order[-few:]])
-    if others.std() <= CONSTANT * np.abs(others).max():  # equal among themselves: so the rare ones are no outliers
+    # equal among themselves: so the rare ones are no outliers
+    if others.std() <= CONSTANT * np.abs(others).max():
         return None
     return near if spread > DOMINATED * near.std() and values.std() > DOMINATED * others.std() else None

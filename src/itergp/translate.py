@@ -32,15 +32,18 @@ KERNELS: dict[str, type] = {
 }
 MEANS = ("constant", "zero", "linear")
 EXPECTED = (
-    f"one of {', '.join(map(repr, KERNELS))}, an itergp kernel such as 1.0 * Matern32(0.5), or a scikit-learn kernel made of "
-    "RBF, Matern (nu 0.5, 1.5, 2.5 or inf), RationalQuadratic, ExpSineSquared (one feature), DotProduct, ConstantKernel, "
+    f"one of {', '.join(map(repr, KERNELS))}, an itergp kernel such as 1.0 * Matern32(0.5), or a "
+    "scikit-learn kernel made of "
+    "RBF, Matern (nu 0.5, 1.5, 2.5 or inf), RationalQuadratic, ExpSineSquared (one feature), DotProduct, "
+    "ConstantKernel, "
     "WhiteKernel, sums and products"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Translated:
-    """What was asked for: a kernel, the noise that came with it (a WhiteKernel), and what must not be learned."""
+    """What was asked for: a kernel, the noise that came with it (a WhiteKernel), and what must not be
+    learned."""
 
     kernel: Kernel
     noise: float | None = None
@@ -56,12 +59,15 @@ class Translated:
 
     def _all(self, what: str, fixed: tuple[bool, ...]) -> bool:
         if any(fixed) and not all(fixed):
-            raise InputError(f"kernel: some {what} are fixed and some are not; fix all or none, or use learn=False.")
+            raise InputError(
+                f"kernel: some {what} are fixed and some are not; fix all or none, or use learn=False."
+            )
         return any(fixed)
 
 
 def translate_kernel(kernel: Any, features: int) -> Translated:
-    """A name (then with one lengthscale per feature: ARD), an itergp kernel as it is, or a scikit-learn kernel."""
+    """A name (then with one lengthscale per feature: ARD), an itergp kernel as it is, or a scikit-learn
+    kernel."""
     if isinstance(kernel, str):
         if kernel not in KERNELS:
             raise InputError(f"kernel is {kernel!r}; expected {EXPECTED}.")
@@ -77,7 +83,9 @@ def translate_kernel(kernel: Any, features: int) -> Translated:
     terms = _terms(kernel, features)
     signal = [part for part in terms if part.kernel is not None]
     if not signal:
-        raise InputError(f"kernel is {kernel!r}, which is noise only; expected a kernel of the inputs beside it.")
+        raise InputError(
+            f"kernel is {kernel!r}, which is noise only; expected a kernel of the inputs beside it."
+        )
     white = [part for part in terms if part.kernel is None]
     translated = reduce(lambda left, right: left + right, (part.scaled() for part in signal))
     translated.check_features(features)
@@ -90,7 +98,8 @@ def translate_kernel(kernel: Any, features: int) -> Translated:
 
 
 def translate_mean(mean: Any, X: Array, y: Array) -> Mean:
-    """Zero, the constant or the plane that fits best, or a mean function as it is; X and y in the units of the fit."""
+    """Zero, the constant or the plane that fits best, or a mean function as it is; X and y in the units of
+    the fit."""
     if not isinstance(mean, str) and callable(mean):
         return mean
     choice("mean", mean, MEANS)
@@ -128,13 +137,18 @@ def _terms(kernel: Any, features: int) -> list[_Term]:
     if type(kernel) is skl.Sum:
         return _terms(kernel.k1, features) + _terms(kernel.k2, features)
     if type(kernel) is skl.Product:
-        return [_product(a, b, kernel) for a in _terms(kernel.k1, features) for b in _terms(kernel.k2, features)]
+        return [
+            _product(a, b, kernel) for a in _terms(kernel.k1, features) for b in _terms(kernel.k2, features)
+        ]
     fixed = tuple(parameter.fixed for parameter in kernel.hyperparameters)
     if type(kernel) is skl.ConstantKernel:
         return [_Term(float(kernel.constant_value), _One(), fixed)]
     if type(kernel) is skl.WhiteKernel:
         if not 0 <= kernel.noise_level < np.inf:
-            raise InputError(f"kernel has {kernel!r} in it, of variance {kernel.noise_level}; expected a finite number >= 0.")
+            raise InputError(
+                f"kernel has {kernel!r} in it, of variance {kernel.noise_level}; expected a "
+                "finite number >= 0."
+            )
         return [_Term(float(kernel.noise_level), None, fixed)]
     if type(kernel) is skl.DotProduct:
         offset = [_Term(float(kernel.sigma_0) ** 2, _One(), fixed)] if kernel.sigma_0 else []
@@ -143,14 +157,17 @@ def _terms(kernel: Any, features: int) -> list[_Term]:
 
 
 def _product(a: _Term, b: _Term, whole: Any) -> _Term:
-    """A product of two terms; noise may only be scaled, since noise times a kernel is noise that differs between rows."""
+    """A product of two terms; noise may only be scaled, since noise times a kernel is noise that differs
+    between rows."""
     fixed = a.fixed + b.fixed
     if isinstance(a.kernel, _One):
         a, b = b, a
     if isinstance(b.kernel, _One):
         return _Term(a.scale * b.scale, a.kernel, fixed)
     if a.kernel is None or b.kernel is None:
-        raise InputError(f"kernel is {whole!r}: a WhiteKernel times another kernel is not supported; add it instead.")
+        raise InputError(
+            f"kernel is {whole!r}: a WhiteKernel times another kernel is not supported; add it instead."
+        )
     return _Term(a.scale * b.scale, a.kernel * b.kernel, fixed)
 
 
@@ -164,6 +181,7 @@ def _simple(kernel: Any, features: int) -> Kernel:
         return matern[kernel.nu](kernel.length_scale)
     if type(kernel) is skl.RationalQuadratic:
         return RationalQuadratic(kernel.length_scale, kernel.alpha)
-    if type(kernel) is skl.ExpSineSquared and features == 1:  # its distance is Euclidean; ours is feature by feature
+    # its distance is Euclidean; ours is feature by feature
+    if type(kernel) is skl.ExpSineSquared and features == 1:
         return Periodic(kernel.length_scale, kernel.periodicity)
     raise InputError(f"kernel {kernel!r} has no counterpart here; expected {EXPECTED}.")

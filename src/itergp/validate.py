@@ -1,4 +1,5 @@
-"""What comes in at the public boundary: float64 NumPy arrays, finite, of the right shape, or an error that says so."""
+"""What comes in at the public boundary: float64 NumPy arrays, finite, of the right shape, or an error that
+says so."""
 
 import numbers
 from typing import Any
@@ -15,15 +16,23 @@ LARGEST_COUNT = 2**53
 def as_float64(name: str, value: ArrayLike) -> Array:
     """`value` as a float64 array; text, objects, complex numbers and masked arrays are refused by name."""
     if hasattr(value, "toarray"):
-        raise InputError(f"{name} is a sparse matrix; expected a dense array. Use {name}.toarray() if it fits in memory.")
+        raise InputError(
+            f"{name} is a sparse matrix; expected a dense array. Use {name}.toarray() if it fits in memory."
+        )
     if isinstance(value, np.ma.MaskedArray):
-        raise InputError(f"{name} is a masked array; expected plain numbers. Drop or fill the masked entries first.")
+        raise InputError(
+            f"{name} is a masked array; expected plain numbers. Drop or fill the masked entries first."
+        )
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise InputError(f"{name} cannot be read as an array ({error}); expected rows of equal length.") from None
+        raise InputError(
+            f"{name} cannot be read as an array ({error}); expected rows of equal length."
+        ) from None
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{name} has dtype {array.dtype}; expected real numbers. Encode or convert it first.")
+        raise InputError(
+            f"{name} has dtype {array.dtype}; expected real numbers. Encode or convert it first."
+        )
     return np.asarray(array, dtype=np.float64, order="C")
 
 
@@ -46,7 +55,9 @@ def inputs(name: str, value: ArrayLike, features: int | None = None) -> Array:
     if X.ndim == 1:
         X = X[:, None]
     if X.ndim != 2:
-        raise InputError(f"{name} has shape {X.shape}; expected (n, d): one row per point, one column per feature.")
+        raise InputError(
+            f"{name} has shape {X.shape}; expected (n, d): one row per point, one column per feature."
+        )
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise InputError(f"{name} has shape {X.shape}; expected at least one row and one feature.")
     if features is not None and X.shape[1] != features:
@@ -58,7 +69,9 @@ def targets(name: str, value: ArrayLike, rows: int) -> Array:
     """Targets as a finite float64 array (n,) or (n, t)."""
     y = as_float64(name, value)
     if y.ndim not in (1, 2) or y.shape[0] != rows or y.size == 0:
-        raise InputError(f"{name} has shape {y.shape}; expected ({rows},) or ({rows}, targets): one row per row of X.")
+        raise InputError(
+            f"{name} has shape {y.shape}; expected ({rows},) or ({rows}, targets): one row per row of X."
+        )
     return finite(name, y)
 
 
@@ -99,7 +112,9 @@ def positive_parameter(name: str, value: Any) -> Any:
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} is {value!r}; expected a positive number, or one per feature.") from None
     if array.ndim > 1 or array.size == 0:
-        raise InputError(f"{name} has shape {array.shape}; expected a number or a vector with one value per feature.")
+        raise InputError(
+            f"{name} has shape {array.shape}; expected a number or a vector with one value per feature."
+        )
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise InputError(f"{name} is {value!r}; expected finite values above 0.")
     return float(array) if array.ndim == 0 else array

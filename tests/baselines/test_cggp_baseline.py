@@ -1,4 +1,5 @@
-"""CGGP against SciPy's conjugate gradients and a Krylov space built by QR; and what it shares with IterGP-CG."""
+"""CGGP against SciPy's conjugate gradients and a Krylov space built by QR; and what it shares with
+IterGP-CG."""
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from itergp.testing import check_gp
 
 MEAN = LinearMean([0.3, -0.2], 0.1)
 N_ROWS = 60
-WHILE_ORTHOGONAL = 6  # iterations in which textbook CG loses a few digits only, here; beyond, each run has its own rounding
+# iterations in which textbook CG loses a few digits only, here; beyond, each run has its own rounding
+WHILE_ORTHOGONAL = 6
 
 
 def dense_problem(kernel, noise=0.05):
@@ -22,12 +24,15 @@ def dense_problem(kernel, noise=0.05):
 
 def scipy_iterates(K_hat, b, iterations):
     found = []
-    scipy.sparse.linalg.cg(K_hat, b, rtol=0.0, atol=0.0, maxiter=iterations, callback=lambda x: found.append(x.copy()))
+    scipy.sparse.linalg.cg(
+        K_hat, b, rtol=0.0, atol=0.0, maxiter=iterations, callback=lambda x: found.append(x.copy())
+    )
     return found
 
 
 def krylov_basis(K_hat, start, size):
-    """An orthonormal basis of span{start, K_hat start, ...}, by a Householder QR of the basis so far and one product more."""
+    """An orthonormal basis of span{start, K_hat start, ...}, by a Householder QR of the basis so far and
+    one product more."""
     Q = start[:, None] / np.linalg.norm(start)
     while Q.shape[1] < size:
         Q = np.linalg.qr(np.column_stack([Q, K_hat @ Q[:, -1]]))[0]
@@ -37,7 +42,9 @@ def krylov_basis(K_hat, start, size):
 def love(oracle, prior, start, size, X_new):
     """k - k_x^T Q (Q^T K_hat Q)^{-1} Q^T k_x."""
     Q = krylov_basis(oracle.K_hat, start, size)
-    return prior.kernel(X_new, X_new) - oracle.k_new.T @ Q @ np.linalg.solve(Q.T @ oracle.K_hat @ Q, Q.T @ oracle.k_new)
+    return prior.kernel(X_new, X_new) - oracle.k_new.T @ Q @ np.linalg.solve(
+        Q.T @ oracle.K_hat @ Q, Q.T @ oracle.k_new
+    )
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern12", "matern32", "sum", "linear-plus-constant"])
@@ -48,7 +55,9 @@ def test_the_means_are_those_of_scipys_iterates(kernel, noise):
     iterates = scipy_iterates(oracle.K_hat, oracle.b, WHILE_ORTHOGONAL)
     np.testing.assert_array_equal(path.mean[0], MEAN(data.X_new))
     for i in range(1, WHILE_ORTHOGONAL + 1):
-        np.testing.assert_allclose(path.mean[i], MEAN(data.X_new) + oracle.k_new.T @ iterates[i - 1], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            path.mean[i], MEAN(data.X_new) + oracle.k_new.T @ iterates[i - 1], rtol=1e-9, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern12", "matern32", "sum", "linear-plus-constant"])
@@ -120,7 +129,8 @@ def test_it_ends_at_the_exact_gp():
 
 
 def test_lanczos_ends_where_its_space_does():
-    """An eigenvector spans a Krylov space of its own: one product finds that out, and the variance has rank 1."""
+    """An eigenvector spans a Krylov space of its own: one product finds that out, and the variance has
+    rank 1."""
     data, prior, oracle = dense_problem("matern32")
     values, vectors = np.linalg.eigh(oracle.K)
     gp = baselines.cggp(prior, data.X, data.y, 0.05, 9, probe=vectors[:, -1])
@@ -161,7 +171,8 @@ def test_several_targets_are_solved_together_to_what_each_gives_alone():
 def test_float32_tiles_err_by_float32():
     data, prior, _ = dense_problem("matern32")
     double, single = (
-        baselines.cggp(prior, data.X, data.y, 0.05, 5, compute=Compute(dtype=dtype)) for dtype in ("float64", "float32")
+        baselines.cggp(prior, data.X, data.y, 0.05, 5, compute=Compute(dtype=dtype))
+        for dtype in ("float64", "float32")
     )
     np.testing.assert_allclose(single.mean(data.X_new), double.mean(data.X_new), atol=1e-4)
     np.testing.assert_allclose(single.var(data.X_new), double.var(data.X_new), atol=1e-4)

@@ -18,7 +18,9 @@ def test_it_is_the_formula_with_an_inverse(kernel, noise):
     gp = baselines.exact(Prior(k, MEAN), data.X, data.y, noise)
     inverse = np.linalg.inv(k(data.X, data.X) + np.diag(np.broadcast_to(noise, 30)))
     K_x = k(data.X, data.X_new)
-    np.testing.assert_allclose(gp.mean(data.X_new), MEAN(data.X_new) + K_x.T @ inverse @ (data.y - MEAN(data.X)), rtol=1e-9)
+    np.testing.assert_allclose(
+        gp.mean(data.X_new), MEAN(data.X_new) + K_x.T @ inverse @ (data.y - MEAN(data.X)), rtol=1e-9
+    )
     cov = k(data.X_new, data.X_new) - K_x.T @ inverse @ K_x
     np.testing.assert_allclose(gp.cov(data.X_new), cov, atol=1e-10)
     np.testing.assert_allclose(gp.var(data.X_new), np.diag(cov), atol=1e-10)
@@ -37,9 +39,13 @@ def test_several_targets_are_several_problems_with_one_variance():
     data, prior = make_data(25, targets=3), Prior(KERNELS["matern32"], MEAN)
     gp = baselines.exact(prior, data.X, data.y, 0.05)
     each = [baselines.exact(prior, data.X, y, 0.05) for y in data.y.T]
-    np.testing.assert_allclose(gp.mean(data.X_new), np.stack([one.mean(data.X_new) for one in each], axis=1), rtol=1e-10)
+    np.testing.assert_allclose(
+        gp.mean(data.X_new), np.stack([one.mean(data.X_new) for one in each], axis=1), rtol=1e-10
+    )
     np.testing.assert_allclose(gp.var(data.X_new), each[0].var(data.X_new), rtol=1e-12)
-    assert gp.log_marginal_likelihood == pytest.approx(sum(one.log_marginal_likelihood for one in each), rel=1e-12)
+    assert gp.log_marginal_likelihood == pytest.approx(
+        sum(one.log_marginal_likelihood for one in each), rel=1e-12
+    )
 
 
 def test_it_is_a_gaussian_process():

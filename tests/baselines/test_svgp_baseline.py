@@ -65,13 +65,17 @@ def test_several_targets_are_several_problems_with_one_variance():
     data, prior = make_data(40, targets=2), Prior(KERNELS["matern32"], MEAN)
     gp = baselines.svgp(prior, data.X, data.y, 0.05, Z)
     each = [baselines.svgp(prior, data.X, y, 0.05, Z) for y in data.y.T]
-    np.testing.assert_allclose(gp.mean(data.X_new), np.stack([one.mean(data.X_new) for one in each], axis=1), rtol=1e-10)
+    np.testing.assert_allclose(
+        gp.mean(data.X_new), np.stack([one.mean(data.X_new) for one in each], axis=1), rtol=1e-10
+    )
     assert gp.elbo == pytest.approx(sum(one.elbo for one in each), rel=1e-10)
 
 
 def test_repeated_inducing_points_do_no_harm():
     data, prior = make_data(40), Prior(KERNELS["matern32"])
-    once, twice = (baselines.svgp(prior, data.X, data.y, 0.05, points) for points in (Z, np.concatenate([Z, Z])))
+    once, twice = (
+        baselines.svgp(prior, data.X, data.y, 0.05, points) for points in (Z, np.concatenate([Z, Z]))
+    )
     assert twice.elbo == pytest.approx(once.elbo, abs=1e-5)
     np.testing.assert_allclose(twice.var(data.X_new), once.var(data.X_new), atol=1e-6)
 
@@ -88,7 +92,10 @@ def test_with_all_rows_in_a_batch_one_step_is_the_collapsed_posterior():
 def test_batches_lead_to_the_collapsed_posterior_and_their_bound_stays_below():
     data, prior = make_data(300), Prior(KERNELS["matern32"], MEAN)
     collapsed = baselines.svgp(prior, data.X, data.y, 0.05, Z)
-    runs = [baselines.stochastic_svgp(prior, data.X, data.y, 0.05, Z, steps=steps, batch=40, seed=1) for steps in (1, 20, 400)]
+    runs = [
+        baselines.stochastic_svgp(prior, data.X, data.y, 0.05, Z, steps=steps, batch=40, seed=1)
+        for steps in (1, 20, 400)
+    ]
     gaps = [collapsed.elbo - run.elbo for run in runs]
     errors = [np.abs(run.mean(data.X_new) - collapsed.mean(data.X_new)).max() for run in runs]
     assert gaps[0] > 5 * gaps[1] > 25 * gaps[2] > 0
@@ -99,7 +106,8 @@ def test_batches_lead_to_the_collapsed_posterior_and_their_bound_stays_below():
 def test_a_run_by_batches_belongs_to_its_seed():
     data, prior = make_data(60), Prior(KERNELS["matern32"])
     first, again, other = (
-        baselines.stochastic_svgp(prior, data.X, data.y, 0.05, Z, steps=3, batch=40, seed=seed).elbo for seed in (0, 0, 1)
+        baselines.stochastic_svgp(prior, data.X, data.y, 0.05, Z, steps=3, batch=40, seed=seed).elbo
+        for seed in (0, 0, 1)
     )
     assert first == again != other
 

@@ -1,10 +1,12 @@
-"""A real browser, headless and offline: one for all tests of a run, and a page that remembers what went wrong in it.
+"""A real browser, headless and offline: one for all tests of a run, and a page that remembers what went
+wrong in it.
 
-`open_page(path)` opens a file in Debian's Chromium, driven by Playwright, and returns a `Visit`: `visit.page` is
-Playwright's page, `visit.troubles` every uncaught error, console error or warning and violation of the content security
-policy, and `visit.requests` every address that was asked for apart from the file itself. A visit that has troubles or
-requests fails its test when it is closed, unless the test has emptied the lists. (Playwright's `wait_for_function` evaluates
-text, which a content security policy forbids: wait for a locator.)
+`open_page(path)` opens a file in Debian's Chromium, driven by Playwright, and returns a `Visit`:
+`visit.page` is Playwright's page, `visit.troubles` every uncaught error, console error or warning and
+violation of the content security policy, and `visit.requests` every address that was asked for apart from
+the file itself. A visit that has troubles or requests fails its test when it is closed, unless the test
+has emptied the lists. (Playwright's `wait_for_function` evaluates text, which a content security policy
+forbids: wait for a locator.)
 """
 
 import os
@@ -15,8 +17,16 @@ from typing import Any
 
 import pytest
 
-INSTALL = "the browser tests need Chromium and Playwright: `apt-get install chromium-headless-shell` and `pip install playwright`"
-FOLDERS = ("/usr/lib/chromium", "/usr/lib64/chromium", "/usr/lib/chromium-browser", "/usr/lib64/chromium-browser")
+INSTALL = (
+    "the browser tests need Chromium and Playwright: `apt-get install chromium-headless-shell` and "
+    "`pip install playwright`"
+)
+FOLDERS = (
+    "/usr/lib/chromium",
+    "/usr/lib64/chromium",
+    "/usr/lib/chromium-browser",
+    "/usr/lib64/chromium-browser",
+)
 NAMES = ("chromium-headless-shell", "headless_shell", "chromium", "chrome", "chromium-browser")
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 REMEMBER_VIOLATIONS = """
@@ -27,7 +37,8 @@ REMEMBER_VIOLATIONS = """
 
 
 def find_browser() -> Path | None:
-    """The binary itself: the wrapper on the PATH does not exec, and would leave orphans. `ITERGP_BROWSER` names another."""
+    """The binary itself: the wrapper on the PATH does not exec, and would leave orphans. `ITERGP_BROWSER`
+    names another."""
     named = os.environ.get("ITERGP_BROWSER")
     places = [Path(named)] if named else [Path(folder, name) for folder in FOLDERS for name in NAMES]
     return next((path for path in places if path.is_file() and os.access(path, os.X_OK)), None)
@@ -63,10 +74,13 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Callable[..., Visit]]:
-    """`open_page(path, width=1280, height=900, scheme="light", javascript=True)`: see the head of this file."""
+    """`open_page(path, width=1280, height=900, scheme="light", javascript=True)`: see the head of this
+    file."""
     visits: list[Visit] = []
 
-    def open_page(path: Path, width: int = 1280, height: int = 900, scheme: str = "light", javascript: bool = True) -> Visit:
+    def open_page(
+        path: Path, width: int = 1280, height: int = 900, scheme: str = "light", javascript: bool = True
+    ) -> Visit:
         context = browser.new_context(
             offline=True,
             viewport={"width": width, "height": height},
@@ -89,7 +103,11 @@ def open_page(browser: Any) -> Iterator[Callable[..., Visit]]:
     yield open_page
     for visit in visits:
         visit.page.context.close()
-    troubles = [trouble for visit in visits for trouble in visit.troubles + [f"asked for {url}" for url in visit.requests]]
+    troubles = [
+        trouble
+        for visit in visits
+        for trouble in visit.troubles + [f"asked for {url}" for url in visit.requests]
+    ]
     assert not troubles, "\n".join(troubles)
 
 

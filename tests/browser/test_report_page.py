@@ -1,4 +1,5 @@
-"""The page of a fit in a real browser: it loads nothing, the slider shows the twin's numbers, and hostile text does nothing."""
+"""The page of a fit in a real browser: it loads nothing, the slider shows the twin's numbers, and hostile
+text does nothing."""
 
 import json
 import re
@@ -13,7 +14,8 @@ from made_up import emptied, made_up
 from itergp.report.page import render
 
 HOSTILE = (
-    "</script><img src=x onerror=\"window.hacked=1\"><svg onload='window.hacked=1'> $title ${7*7} <!-- ]]> & \u202eabc\u2028"
+    "</script><img src=x onerror=\"window.hacked=1\"><svg onload='window.hacked=1'> $title ${7*7} <!-- ]]> & "
+    "\u202eabc\u2028"
 )
 PHONE = 390
 
@@ -107,7 +109,10 @@ def test_the_slider_shows_by_keyboard_what_the_twin_says_at_its_position(show, s
     target = numbers["targets"][0]
     for key in ("rmse", "nll", "crps"):
         assert numeral(tile(page, key)) == float(f"{target['metrics'][key][steps]:.4g}")
-    assert tile(page, "coverage").replace("\N{NO-BREAK SPACE}", " ") == f"{100 * target['metrics']['coverage'][steps]:.1f} %"
+    assert (
+        tile(page, "coverage").replace("\N{NO-BREAK SPACE}", " ")
+        == f"{100 * target['metrics']['coverage'][steps]:.1f} %"
+    )
     assert numeral(tile(page, "share")) == round(100 * numbers["path"]["share"][steps])
     for panel, line in zip(page.locator("#slices .panel").all(), target["slices"], strict=True):
         read = vertical_axis(page, panel)
@@ -119,7 +124,8 @@ def test_the_slider_shows_by_keyboard_what_the_twin_says_at_its_position(show, s
     calibration = page.locator("#calibration")
     observed = vertical_axis(page, calibration)(drawn(calibration, "curve")[:, 1]) / 100
     np.testing.assert_allclose(observed, target["calibration"]["observed"][steps], atol=0.005)
-    assert scale == (ticks(page, "#slices"), ticks(page, "#pit"), ticks(page, "#calibration"))  # the axes do not jump
+    # the axes do not jump
+    assert scale == (ticks(page, "#slices"), ticks(page, "#pit"), ticks(page, "#calibration"))
 
 
 def test_the_histogram_of_the_pit_has_the_twins_counts_and_says_where_a_bar_leaves_the_picture(show):
@@ -195,7 +201,8 @@ def test_hostile_text_does_nothing_and_is_shown_as_text(show, endless):
     page = visit.page
     page.locator("#target").select_option("1")
     page.locator("#budget").fill("0")
-    numbers = json.loads(json.dumps(numbers).replace("\\u202e", "\\ufffd"))  # what would turn the text around it is made visible
+    # what would turn the text around it is made visible
+    numbers = json.loads(json.dumps(numbers).replace("\\u202e", "\\ufffd"))
     assert page.evaluate("window.hacked") is None
     assert page.locator("img, iframe, object, svg[onload], [onerror]").count() == 0
     assert page.locator("h1").text_content() == numbers["title"]
@@ -203,7 +210,10 @@ def test_hostile_text_does_nothing_and_is_shown_as_text(show, endless):
     assert page.locator(".warnings li").text_content() == numbers["warnings"][0]
     assert page.locator("#target option").first.text_content() == numbers["targets"][0]["name"]
     assert page.locator("#budget").get_attribute("aria-valuetext") == numbers["path"]["labels"][0]
-    assert numbers["relevance"][0]["feature"] in page.locator("[aria-labelledby=h-relevance] td").all_text_contents()
+    assert (
+        numbers["relevance"][0]["feature"]
+        in page.locator("[aria-labelledby=h-relevance] td").all_text_contents()
+    )
     held = page.locator("#slices .panel").first.locator(".held")
     assert held.text_content() == numbers["targets"][1]["slices"][0]["held_at"]
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE
@@ -315,7 +325,12 @@ def no_variance() -> dict:
         target["decomposition"] |= {"mathematical": [0.0] * 5, "computational": [0.0] * 5, "noise": 0.0}
         target["unit_sd"] = 0.0
         for line in target["slices"]:
-            line |= {"mean": [[1.0] * 120] * 2, "combined": [[0.0] * 120] * 2, "mathematical": [0.0] * 120, "noise": 0.0}
+            line |= {
+                "mean": [[1.0] * 120] * 2,
+                "combined": [[0.0] * 120] * 2,
+                "mathematical": [0.0] * 120,
+                "noise": 0.0,
+            }
             line["near"] = {"x": [], "y": []}
     return numbers
 
@@ -350,7 +365,9 @@ DEGENERATE = {
     "no variance": no_variance,
     "one position": lambda: made_up(positions=1),
     "far from zero": far_away,
-    "empty lists": lambda: made_up(positions=2) | {"targets": [], "relevance": [], "hyperparameters": [], "learning": []},
+    "empty lists": lambda: (
+        made_up(positions=2) | {"targets": [], "relevance": [], "hyperparameters": [], "learning": []}
+    ),
 }
 
 

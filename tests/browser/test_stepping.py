@@ -1,11 +1,21 @@
-"""The stepping page computes what the library computes, action by action, and its buttons do what they say."""
+"""The stepping page computes what the library computes, action by action, and its buttons do what they
+say."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from itergp import ConjugateGradient, Eigenvector, Matern32, MaxActions, Prior, PseudoInput, UnitVector, condition
+from itergp import (
+    ConjugateGradient,
+    Eigenvector,
+    Matern32,
+    MaxActions,
+    Prior,
+    PseudoInput,
+    UnitVector,
+    condition,
+)
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "stepping" / "stepping.html"
 FILES = {"stepping.css", "stepping.js", "stepping-math.js"}
@@ -66,7 +76,9 @@ def test_every_action_leads_where_the_library_leads(open_page, name, problem):
     found = page.evaluate(RUN, [name, given[0], given[1], lengthscale, noise, *given[2:]])
     states = found["states"]
 
-    posterior = condition(Prior(Matern32(lengthscale)), x, y, noise, POLICIES[name](Z, S), MaxActions(len(states) - 1))
+    posterior = condition(
+        Prior(Matern32(lengthscale)), x, y, noise, POLICIES[name](Z, S), MaxActions(len(states) - 1)
+    )
     whole = condition(Prior(Matern32(lengthscale)), x, y, noise)
     path, exact = posterior.path(GRID), whole.var(GRID)
     assert posterior.rank == len(states) - 1 >= {"listed": 12, "pseudoInputs": 8}.get(name, 6)
@@ -87,7 +99,8 @@ def test_policies_that_take_all_the_data_end_at_the_exact_process(open_page):
     for policy in ("pivoted", "order", "eigenvectors", "pseudo", "random"):
         page.select_option("#policy", policy)
         page.evaluate(
-            "() => { const t = document.getElementById('taken'); t.value = t.max; t.dispatchEvent(new Event('input')); }"
+            "() => { const t = document.getElementById('taken'); t.value = t.max; t.dispatchEvent(new "
+            "Event('input')); }"
         )
         assert page.inner_text("#actions") == "40 of 40", policy
         assert page.inner_text("#share") == "0.0 %", policy
@@ -97,7 +110,9 @@ def test_policies_that_take_all_the_data_end_at_the_exact_process(open_page):
 
 def shown(page):
     """What is drawn and said."""
-    bands = page.evaluate("() => [...document.querySelectorAll('#figure path')].map((path) => path.getAttribute('d'))")
+    bands = page.evaluate(
+        "() => [...document.querySelectorAll('#figure path')].map((path) => path.getAttribute('d'))"
+    )
     return bands, page.inner_text(".numbers")
 
 
@@ -152,7 +167,8 @@ def test_play_goes_on_by_itself_until_it_is_paused_or_at_the_end(open_page):
 
 
 @pytest.mark.parametrize(
-    ("control", "value"), [("points", "200"), ("lengthscale", "-1"), ("noise", "-0.5"), ("seed", "3"), ("policy", "pivoted")]
+    ("control", "value"),
+    [("points", "200"), ("lengthscale", "-1"), ("noise", "-0.5"), ("seed", "3"), ("policy", "pivoted")],
 )
 def test_every_setting_changes_the_picture_and_keeps_the_number_of_actions(open_page, control, value):
     page = visit(open_page).page
@@ -201,7 +217,19 @@ def test_everything_can_be_reached_with_the_keyboard(open_page):
     for _ in range(11):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("() => document.activeElement.id || document.activeElement.tagName"))
-    wanted = ["back", "step", "play", "reset", "taken", "policy", "points", "lengthscale", "noise", "seed", "SUMMARY"]
+    wanted = [
+        "back",
+        "step",
+        "play",
+        "reset",
+        "taken",
+        "policy",
+        "points",
+        "lengthscale",
+        "noise",
+        "seed",
+        "SUMMARY",
+    ]
     assert reached == wanted
 
 
@@ -222,7 +250,10 @@ def test_without_javascript_the_page_says_so(open_page):
 
 def test_a_policy_that_ends_early_says_why(open_page):
     page = visit(open_page).page
-    page.evaluate("() => { const t = document.getElementById('taken'); t.value = t.max; t.dispatchEvent(new Event('input')); }")
+    page.evaluate(
+        "() => { const t = document.getElementById('taken'); t.value = t.max; t.dispatchEvent(new "
+        "Event('input')); }"
+    )
     taken = int(page.inner_text("#actions").split()[0])
     assert taken < 40
     assert page.is_disabled("#step")

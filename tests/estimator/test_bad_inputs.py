@@ -1,4 +1,5 @@
-"""Every row of `bad_inputs.py`: an error of this library, with a message that names what is wrong, and the model unchanged."""
+"""Every row of `bad_inputs.py`: an error of this library, with a message that names what is wrong, and the
+model unchanged."""
 
 import warnings
 
@@ -25,7 +26,8 @@ def named():
 
 
 def assert_refused(call, words, estimator, at=bad.AT):
-    """A clear error, from this library, without a pass over K and without a warning; and nothing has changed."""
+    """A clear error, from this library, without a pass over K and without a warning; and nothing has
+    changed."""
     before, mean = dict(vars(estimator)), estimator.predict(at) if hasattr(estimator, "posterior_") else None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -38,7 +40,16 @@ def assert_refused(call, words, estimator, at=bad.AT):
 
 
 def test_there_are_enough():
-    tables = (bad.INPUTS, bad.NEW, bad.NAMED, bad.TARGETS, bad.PARAMETERS, bad.CALLS, bad.CONSTRUCTION, bad.FILES)
+    tables = (
+        bad.INPUTS,
+        bad.NEW,
+        bad.NAMED,
+        bad.TARGETS,
+        bad.PARAMETERS,
+        bad.CALLS,
+        bad.CONSTRUCTION,
+        bad.FILES,
+    )
     assert sum(map(len, tables)) >= 60
 
 
@@ -50,7 +61,9 @@ def test_inputs(name, verb, fitted, named, monkeypatch):
     estimator = model() if verb == "fit" else named if framed else fitted
     call = {"partial_fit": lambda: estimator.partial_fit(X, bad.Y), "predict": lambda: estimator.predict(X)}
     monkeypatch.setattr(Gram, "multiply", lambda *_: pytest.fail("a pass over K was made"))
-    assert_refused(call.get(verb, lambda: estimator.fit(X, bad.Y)), words, estimator, bad.frame() if framed else bad.AT)
+    assert_refused(
+        call.get(verb, lambda: estimator.fit(X, bad.Y)), words, estimator, bad.frame() if framed else bad.AT
+    )
 
 
 @pytest.mark.parametrize("verb", ["partial_fit", "predict"])
@@ -58,7 +71,9 @@ def test_inputs(name, verb, fitted, named, monkeypatch):
 def test_inputs_of_another_width(name, verb, fitted):
     X, words = bad.NEW[name]
     assert_refused(
-        {"partial_fit": lambda: fitted.partial_fit(X, bad.Y), "predict": lambda: fitted.predict(X)}[verb], words, fitted
+        {"partial_fit": lambda: fitted.partial_fit(X, bad.Y), "predict": lambda: fitted.predict(X)}[verb],
+        words,
+        fitted,
     )
 
 
@@ -75,7 +90,11 @@ def test_inputs_with_other_names(name, verb, named):
 def test_targets(name, verb, fitted):
     y, words = bad.TARGETS[name]
     estimator = model() if verb == "fit" else fitted
-    assert_refused(lambda: (estimator.partial_fit if verb == "partial_fit" else estimator.fit)(bad.X, y), words, estimator)
+    assert_refused(
+        lambda: (estimator.partial_fit if verb == "partial_fit" else estimator.fit)(bad.X, y),
+        words,
+        estimator,
+    )
 
 
 @pytest.mark.parametrize("name", bad.PARAMETERS)

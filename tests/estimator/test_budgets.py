@@ -7,12 +7,31 @@ import numpy as np
 import pytest
 
 from helpers import make_data
-from itergp import InputError, IterGPRegressor, Matern32, MaxActions, MaxPasses, Prior, ResidualNorm, Status, condition
+from itergp import (
+    InputError,
+    IterGPRegressor,
+    Matern32,
+    MaxActions,
+    MaxPasses,
+    Prior,
+    ResidualNorm,
+    Status,
+    condition,
+)
 from itergp.budgets import Budget, FromTheStart, Until, actions_in_memory
 from itergp.datasets import synthetic
 from itergp.learning import Learned
 from itergp.metrics import rmse
-from itergp.schedules import COLUMN, EARLY, PAIR, Machine, affordable_block, default_schedule, policy_by_the_clock, reaches_exact
+from itergp.schedules import (
+    COLUMN,
+    EARLY,
+    PAIR,
+    Machine,
+    affordable_block,
+    default_schedule,
+    policy_by_the_clock,
+    reaches_exact,
+)
 from itergp.solver.policies import blocks_and_residuals
 from itergp.solver.state import Progress
 
@@ -29,7 +48,12 @@ GOOD = {
     "250 milliseconds": 0.25,
     "2 hrs": 7200.0,
 }
-COUNTED = {"200 actions": MaxActions(200), "1 action": MaxActions(1), "0 actions": MaxActions(0), "3 passes": MaxPasses(3)}
+COUNTED = {
+    "200 actions": MaxActions(200),
+    "1 action": MaxActions(1),
+    "0 actions": MaxActions(0),
+    "3 passes": MaxPasses(3),
+}
 BAD = [
     "30",
     "",
@@ -71,7 +95,11 @@ def test_texts_that_count(text):
 
 @pytest.mark.parametrize("value", BAD, ids=repr)
 def test_anything_else_is_refused_with_the_units_and_examples(value):
-    with pytest.raises(InputError, match=r"budget is .*expected a number and a unit \(ms, s, m .*passes\), such as '30s'"):
+    with pytest.raises(
+        InputError,
+        match=r"budget is .*expected a number and a unit \(ms, s, m .*passes\), "
+        r"such as '30s'",
+    ):
         Budget.parse(value)
 
 
@@ -83,7 +111,8 @@ def test_a_criterion_or_none_stays():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that goes on by 10 ms whenever somebody looks: the same on any machine. Seconds proper: benchmarks/budgets.py."""
+    """A clock that goes on by 10 ms whenever somebody looks: the same on any machine. Seconds proper:
+    benchmarks/budgets.py."""
     now = [0.0]
 
     def look():
@@ -137,7 +166,9 @@ def test_a_budget_that_is_over_at_once_leaves_a_model():
 
 def test_criteria_end_the_inference():
     data = make_data(200)
-    model = IterGPRegressor(learn=False, noise=0.1, budget=ResidualNorm(1e-2), policy="cg").fit(data.X, data.y)
+    model = IterGPRegressor(learn=False, noise=0.1, budget=ResidualNorm(1e-2), policy="cg").fit(
+        data.X, data.y
+    )
     assert model.status_ is Status.CONVERGED
     assert model.posterior_.rank < 200
 
@@ -169,14 +200,17 @@ class Measured:
 
 
 def test_a_budget_that_suffices_for_the_exact_process_on_this_machine_takes_it():
-    """By what is measured: with a guess alone, 5 s made 1,481 actions and took them all, where 10 s were exact after 2."""
+    """By what is measured: with a guess alone, 5 s made 1,481 actions and took them all, where 10 s were
+    exact after 2."""
     fast, slow = Measured(0.9), Measured(60.0)
     assert not reaches_exact(2300, Budget(seconds=2.0))
     assert reaches_exact(2300, Budget(seconds=2.0), fast)
     assert reaches_exact(3500, Budget(seconds=20.0))
     assert not reaches_exact(3500, Budget(seconds=20.0), slow)
     for n in (600, 2300, 9000, 30_000):
-        reached = [reaches_exact(n, Budget(seconds=s), Measured(n**3 / 2e10)) for s in np.geomspace(0.01, 1e4, 50)]
+        reached = [
+            reaches_exact(n, Budget(seconds=s), Measured(n**3 / 2e10)) for s in np.geomspace(0.01, 1e4, 50)
+        ]
         assert reached == sorted(reached)  # a larger budget is exact where a smaller one is
 
 
@@ -219,7 +253,9 @@ def test_on_a_slow_machine_the_first_pass_is_narrower_so_that_it_is_not_cut(monk
 def test_what_measuring_takes_is_time_that_is_gone():
     assert reaches_exact(2300, Budget(seconds=2.0), Measured(2.9))
     assert not reaches_exact(2300, Budget(seconds=2.0), Measured(2.9, spent=0.5))
-    policies = [default_schedule(15_000, Budget(seconds=4.0), Measured(1e9, spent=spent)) for spent in (0.0, 3.9)]
+    policies = [
+        default_schedule(15_000, Budget(seconds=4.0), Measured(1e9, spent=spent)) for spent in (0.0, 3.9)
+    ]
     assert [type(policy).__name__ for policy in policies] == ["Schedule", "UnitVector"]
 
 
@@ -243,7 +279,9 @@ def test_measuring_ends_early_where_it_would_take_the_time_itself(monkeypatch):
     assert len(asked) == 2 + 3  # two products of matrices, and the half of the rows
 
 
-def test_time_that_learning_leaves_over_decides_and_a_fit_that_resumes_goes_on_as_it_began(monkeypatch, tmp_path):
+def test_time_that_learning_leaves_over_decides_and_a_fit_that_resumes_goes_on_as_it_began(
+    monkeypatch, tmp_path
+):
     asked = []
 
     def seconds(machine, most):
@@ -252,7 +290,8 @@ def test_time_that_learning_leaves_over_decides_and_a_fit_that_resumes_goes_on_a
 
     monkeypatch.setattr(Machine, "exact_seconds", seconds)
     data, how = make_data(600), {"learn": False, "noise": 0.1, "budget": "40s"}
-    takes = 30.0  # more than the share of the time that is kept for inference where learning takes all that it may
+    # more than the share of the time that is kept for inference where learning takes all that it may
+    takes = 30.0
     assert IterGPRegressor(**how).fit(data.X, data.y).status_ is Status.EXACT
     takes = 90.0
     begun = IterGPRegressor(**how | {"budget": "3s"}, checkpoint=tmp_path / "fit").fit(data.X, data.y)
@@ -277,7 +316,8 @@ def test_a_short_time_begins_with_columns_of_the_kernel_matrix_and_measures_noth
     assert first.order == "random"
     assert first.block_size <= 64
     small = condition(Prior(1.0 * Matern32(0.3)), data.X[:600], data.y[:600], 0.1, stop=MaxActions(0)).problem
-    assert type(policy_by_the_clock(small, Budget(seconds=1.0))).__name__ == "UnitVector"  # exact, as far as one can guess
+    # exact, as far as one can guess
+    assert type(policy_by_the_clock(small, Budget(seconds=1.0))).__name__ == "UnitVector"
 
 
 def test_blocks_without_a_pass_are_as_wide_as_a_part_of_the_time_allows():
@@ -301,13 +341,20 @@ def test_the_first_pass_is_as_wide_as_the_time_allows():
 def test_with_a_clock_residuals_come_before_the_second_block_so_that_it_may_end_there():
     """The one residual of a Krylov block can make the mean worse than pseudo-inputs had it."""
     timed, counted = default_schedule(20_000, Budget.parse("60s")), default_schedule(20_000, Budget())
-    assert [type(policy).__name__ for policy, _ in timed.entries][:3] == ["PseudoInput", "ConjugateGradient", "BlockKrylov"]
+    assert [type(policy).__name__ for policy, _ in timed.entries][:3] == [
+        "PseudoInput",
+        "ConjugateGradient",
+        "BlockKrylov",
+    ]
     assert [type(policy).__name__ for policy, _ in counted.entries][:2] == ["PseudoInput", "BlockKrylov"]
     X, y = synthetic(800, 2, 0.1, seed=0)
     problem = (Prior(1.0 * Matern32(0.3)), X[:600], y[:600], 0.1)
 
     def errors(schedule, checks):
-        return [rmse(y[600:], condition(*problem, schedule, MaxActions(actions)).mean(X[600:])) for actions in checks]
+        return [
+            rmse(y[600:], condition(*problem, schedule, MaxActions(actions)).mean(X[600:]))
+            for actions in checks
+        ]
 
     pseudo_inputs, block = errors(blocks_and_residuals(16), (16, 32))
     assert block > 1.2 * pseudo_inputs
@@ -327,11 +374,18 @@ def test_memory_limits_the_actions_of_a_long_time(monkeypatch):
 
 def test_until_is_a_moment_and_from_the_start_counts_what_was_before():
     data = make_data(50)
-    state = IterGPRegressor(learn=False, noise=0.1, policy="cg", budget="4 actions").fit(data.X, data.y).posterior_.state
+    state = (
+        IterGPRegressor(learn=False, noise=0.1, policy="cg", budget="4 actions")
+        .fit(data.X, data.y)
+        .posterior_.state
+    )
     assert Until(time.perf_counter() - 1.0).reached(state.progress, state)
     assert not Until(time.perf_counter() + 9.0).reached(state.progress, state)
-    long = replace(state, trace=(*state.trace, replace(state.trace[-1], seconds=state.trace[-1].seconds + 100.0)))
-    assert Until(time.perf_counter() + 9.0).reached(Progress(), long)  # a step took 100 s: another one would be cut
+    long = replace(
+        state, trace=(*state.trace, replace(state.trace[-1], seconds=state.trace[-1].seconds + 100.0))
+    )
+    # a step took 100 s: another one would be cut
+    assert Until(time.perf_counter() + 9.0).reached(Progress(), long)
     assert not Until(time.perf_counter() + 60.0).reached(Progress(), long)
     assert not Until(time.perf_counter() + 9.0).reached(long.trace[-1], long)  # not in this run
     assert MaxActions(6).allowance(state.progress, state) == 6

@@ -1,4 +1,5 @@
-"""A target from which nothing can be learned takes no part in learning, and has the noise that it has alone."""
+"""A target from which nothing can be learned takes no part in learning, and has the noise that it has
+alone."""
 
 import numpy as np
 import pytest
@@ -53,7 +54,9 @@ def test_two_targets_beside_a_constant_one_are_fitted_as_they_are_without_it(noi
     both = np.stack([y, np.cos(5 * X[:, 0]) + 0.3 * rows(160, 2)[1]], axis=1)
     Y = np.stack([both[:, 0], np.full(160, -3.0), both[:, 1]], axis=1)
     model = IterGPRegressor(noise=noise, merge_duplicates=merge).fit(X, Y)
-    without = IterGPRegressor(noise=noise[::2] if isinstance(noise, list) else noise, merge_duplicates=merge).fit(X, both)
+    without = IterGPRegressor(
+        noise=noise[::2] if isinstance(noise, list) else noise, merge_duplicates=merge
+    ).fit(X, both)
     assert_same_kernel(model, without)
     if noise == "learn":
         np.testing.assert_allclose(np.asarray(model.noise_)[[0, 2]], without.noise_, rtol=1e-9)
@@ -81,7 +84,9 @@ def two_targets(n, seed, low, high):
 def assert_same_model(found, expected, X, **close):
     assert_same_kernel(found, expected)
     np.testing.assert_allclose(found.noise_, expected.noise_, **(close or {"rtol": 1e-9}))
-    np.testing.assert_allclose(found.predict(X, return_std=True), expected.predict(X, return_std=True), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        found.predict(X, return_std=True), expected.predict(X, return_std=True), rtol=1e-6, atol=1e-9
+    )
 
 
 def test_a_target_that_is_constant_at_first_is_learned_once_it_varies():
@@ -97,7 +102,8 @@ def test_a_target_that_is_constant_at_first_is_learned_once_it_varies():
 
 @pytest.mark.parametrize("learn", ["auto", False])
 def test_each_target_is_fitted_anew_when_its_own_rows_have_doubled(learn):
-    """A sensor that starts after 120 rows, beside one that runs: its scaling is sought with its first row, its noise longer."""
+    """A sensor that starts after 120 rows, beside one that runs: its scaling is sought with its first row,
+    its noise longer."""
     X, y = rows(240, 0)
     late = np.where(np.arange(240) < 120, 7.0, 7.0 + 100 * y[::-1])
     Y, how = np.stack([y, late], axis=1), {"learn": learn, "noise": "learn" if learn else 0.1}
@@ -127,7 +133,8 @@ def test_a_feature_that_was_constant_is_learned_once_it_varies(unit, learn):
 
 
 def test_one_input_first_and_others_later_end_with_intervals_that_hold():
-    """95 % give or take 5, row by row: a kernel that never saw x vary is not kept, nor one that saw it in a few rows."""
+    """95 % give or take 5, row by row: a kernel that never saw x vary is not kept, nor one that saw it in
+    a few rows."""
     rng = np.random.default_rng(0)
     X = np.concatenate([np.full((120, 1), 1.5), rng.uniform(0, 3, (1100, 1))])
     y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(len(X))
@@ -156,14 +163,22 @@ def test_a_column_that_never_varies_changes_nothing():
 
 @pytest.mark.parametrize("merge", [True, False])
 @pytest.mark.parametrize("targets", [1, 2])
-@pytest.mark.parametrize(("learn", "close"), [(False, 1e-9), ("auto", 1e-3)])  # the optimiser ends at about the same place
-def test_beyond_a_bound_the_only_copy_of_the_rows_is_the_models_own(merge, targets, learn, close, tmp_path, monkeypatch):
-    """A sensor that starts after 150 equal values, with repeated inputs: learned from as `fit` would, and in a file too."""
+# the optimiser ends at about the same place
+@pytest.mark.parametrize(("learn", "close"), [(False, 1e-9), ("auto", 1e-3)])
+def test_beyond_a_bound_the_only_copy_of_the_rows_is_the_models_own(
+    merge, targets, learn, close, tmp_path, monkeypatch
+):
+    """A sensor that starts after 150 equal values, with repeated inputs: learned from as `fit` would, and
+    in a file too."""
     monkeypatch.setattr("itergp.incoming.KEPT", 100)
     rng = np.random.default_rng(0)
     X = rng.uniform(40, 60, (280, 2))
     X[50:100] = X[:50]
-    Y = 3.0 + np.stack([np.sin(0.2 * X.sum(axis=1)), np.cos(0.3 * X[:, 0])], axis=1) + 0.1 * rng.standard_normal((280, 2))
+    Y = (
+        3.0
+        + np.stack([np.sin(0.2 * X.sum(axis=1)), np.cos(0.3 * X[:, 0])], axis=1)
+        + 0.1 * rng.standard_normal((280, 2))
+    )
     Y[:150, 0] = 3.0
     Y = Y[:, 0] if targets == 1 else Y
     how = {"merge_duplicates": merge, "learn": learn, "noise": "learn" if learn else 0.1}
@@ -179,7 +194,9 @@ def test_beyond_a_bound_the_only_copy_of_the_rows_is_the_models_own(merge, targe
         np.testing.assert_array_equal(one.row_counts_, expected.row_counts_)
         np.testing.assert_allclose(one.scatter_, expected.scatter_, rtol=1e-9)
         np.testing.assert_allclose(one.noise_, expected.noise_, rtol=close)
-        np.testing.assert_allclose(one.predict(X, return_std=True), expected.predict(X, return_std=True), rtol=close)
+        np.testing.assert_allclose(
+            one.predict(X, return_std=True), expected.predict(X, return_std=True), rtol=close
+        )
 
 
 def test_a_stream_of_zeros_keeps_a_bounded_number_of_rows():

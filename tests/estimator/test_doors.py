@@ -1,4 +1,5 @@
-"""What comes in at the door: answers for any scale that float64 can hold, and errors of this library for all else."""
+"""What comes in at the door: answers for any scale that float64 can hold, and errors of this library for
+all else."""
 
 import numpy as np
 import pytest
@@ -87,7 +88,9 @@ def test_integers_beyond_float64_are_refused(call):
         call()
 
 
-@pytest.mark.parametrize("value", [object(), {}, set(), lambda x: x, b"x", 1j, RBF()], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "value", [object(), {}, set(), lambda x: x, b"x", 1j, RBF()], ids=lambda v: type(v).__name__
+)
 def test_a_parameter_of_a_kernel_is_a_number(value):
     with pytest.raises(InputError, match=r"RBF\.lengthscale"):
         RBF(value)

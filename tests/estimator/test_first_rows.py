@@ -1,4 +1,5 @@
-"""One row, or equal targets: nothing is learned, intervals are honest, and later rows are learned from as `fit` would."""
+"""One row, or equal targets: nothing is learned, intervals are honest, and later rows are learned from as
+`fit` would."""
 
 import json
 
@@ -73,7 +74,9 @@ def test_a_plane_through_all_rows_leaves_nothing_to_learn_from(rows):
     model = IterGPRegressor(mean="linear").partial_fit(X[:rows], Y[:rows])
     assert model.trace_.learning == ()
     assert model.noise_ == START_NOISE
-    assert_same_model(model.partial_fit(X[rows:200], Y[rows:200]), IterGPRegressor(mean="linear").fit(X[:200], Y[:200]))
+    assert_same_model(
+        model.partial_fit(X[rows:200], Y[rows:200]), IterGPRegressor(mean="linear").fit(X[:200], Y[:200])
+    )
 
 
 def test_rows_one_by_one_end_where_a_fit_of_the_first_hundred_does():
@@ -87,7 +90,9 @@ def test_rows_one_by_one_end_where_a_fit_of_the_first_hundred_does():
     for path, value in parameters(expected.kernel_).items():
         np.testing.assert_array_equal(parameters(model.kernel_)[path], value)
     expected.partial_fit(X[100:130], Y[100:130])
-    np.testing.assert_allclose(model.predict(AT, return_std=True), expected.predict(AT, return_std=True), rtol=1e-6)
+    np.testing.assert_allclose(
+        model.predict(AT, return_std=True), expected.predict(AT, return_std=True), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("noise", [0.3, 3.0])
@@ -164,7 +169,9 @@ def test_a_target_of_equal_values_beside_another_keeps_some_noise(value):
     mean, std = model.predict(AT, return_std=True)
     np.testing.assert_allclose(mean[:, 1], value, atol=1e-6)
     assert (std[:, 1] > 1e-4).all()
-    np.testing.assert_allclose(std[:, 0], IterGPRegressor().fit(X, Y).predict(AT, return_std=True)[1], rtol=0.3)
+    np.testing.assert_allclose(
+        std[:, 0], IterGPRegressor().fit(X, Y).predict(AT, return_std=True)[1], rtol=0.3
+    )
 
 
 def test_the_first_rows_are_in_the_file_unless_it_is_for_predictions_only(tmp_path):
@@ -196,7 +203,14 @@ def test_a_report_does_not_say_learned_where_nothing_was(tmp_path):
 
 @pytest.mark.parametrize(
     ("y", "rows"),
-    [([3.0], 0), ([3.0] * 9, 0), ([1.0, 2.0], 2), ([1.0, 2.0, 3.0], 2), ([0.0] * 9 + [1.0], 1), ([1e9, 1e9 + 1e-4], 0)],
+    [
+        ([3.0], 0),
+        ([3.0] * 9, 0),
+        ([1.0, 2.0], 2),
+        ([1.0, 2.0, 3.0], 2),
+        ([0.0] * 9 + [1.0], 1),
+        ([1e9, 1e9 + 1e-4], 0),
+    ],
     ids=str,
 )
 def test_rows_that_tell_something(y, rows):

@@ -1,4 +1,5 @@
-"""Hyper-parameters as the estimator has them learned: what is given stays, what is learned explains the data."""
+"""Hyper-parameters as the estimator has them learned: what is given stays, what is learned explains the
+data."""
 
 import numpy as np
 import pytest
@@ -38,8 +39,12 @@ def test_kernel_and_noise_are_learned_in_units_of_the_scaled_data():
 
 def test_small_data_reach_the_likelihood_that_scikit_learn_reaches():
     X, y = noisy(80)
-    model = IterGPRegressor(normalize=False, mean="zero").fit((X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std())
-    kernel = 1.0 * skl.Matern([1.0, 1.0], length_scale_bounds=(1e-2, 1e3), nu=1.5) + skl.WhiteKernel(0.1, (1e-6, 10.0))
+    model = IterGPRegressor(normalize=False, mean="zero").fit(
+        (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
+    )
+    kernel = 1.0 * skl.Matern([1.0, 1.0], length_scale_bounds=(1e-2, 1e3), nu=1.5) + skl.WhiteKernel(
+        0.1, (1e-6, 10.0)
+    )
     peer = GaussianProcessRegressor(kernel, alpha=1e-12, n_restarts_optimizer=2, random_state=0)
     peer.fit((X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std())
     ours = likelihood(model, (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std())
@@ -90,7 +95,12 @@ def test_fixed_bounds_of_scikit_learn_are_kept_or_refused():
         IterGPRegressor(skl.ConstantKernel(1.0, "fixed") * skl.RBF(0.7)).fit(X, y)
     with pytest.raises(InputError, match=r"noise is not; give noise=<number>"):
         IterGPRegressor(skl.RBF(0.7, "fixed")).fit(X, y)
-    assert IterGPRegressor(skl.ConstantKernel(1.0, "fixed") * skl.RBF(0.7), learn=False, noise=0.1).fit(X, y).noise_ == 0.1
+    assert (
+        IterGPRegressor(skl.ConstantKernel(1.0, "fixed") * skl.RBF(0.7), learn=False, noise=0.1)
+        .fit(X, y)
+        .noise_
+        == 0.1
+    )
 
 
 def test_learning_repeats_to_the_bit_without_a_clock():

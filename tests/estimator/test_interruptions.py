@@ -107,7 +107,9 @@ def test_an_interrupt_that_python_swallows_ends_the_fit_after_the_step():
 
 
 def test_control_c_during_refine_and_partial_fit_keeps_what_there_is(monkeypatch):
-    model = IterGPRegressor(learn=False, noise=0.1, policy="cg", budget="3 actions").fit(DATA.X[:100], DATA.y[:100])
+    model = IterGPRegressor(learn=False, noise=0.1, policy="cg", budget="3 actions").fit(
+        DATA.X[:100], DATA.y[:100]
+    )
     steps = []
 
     def acted(self, state, fitted=None):
@@ -120,7 +122,9 @@ def test_control_c_during_refine_and_partial_fit_keeps_what_there_is(monkeypatch
     with pytest.warns(InterruptedWarning, match="after 5 actions"):
         model.refine("20 actions")
     model.budget = None
-    monkeypatch.setattr("itergp.fitting.UnitVector", lambda order, block_size: UnitVector(order, block_size=4))
+    monkeypatch.setattr(
+        "itergp.fitting.UnitVector", lambda order, block_size: UnitVector(order, block_size=4)
+    )
     with pytest.warns(InterruptedWarning, match="after 13 actions"):
         model.partial_fit(DATA.X[100:], DATA.y[100:])
     assert model.posterior_.problem.n == 150
@@ -167,7 +171,8 @@ def policy(state):
         os.kill(os.getpid(), getattr(signal, sys.argv[2]))
     return np.eye(200)[:, state.rank]
 
-IterGPRegressor(noise=0.1, learn=False, policy=policy, budget="150 actions", checkpoint=sys.argv[1]).fit(X, X[:, 0])
+model = IterGPRegressor(noise=0.1, learn=False, policy=policy, budget="150 actions", checkpoint=sys.argv[1])
+model.fit(X, X[:, 0])
 print("went on")
 """
 
@@ -198,7 +203,9 @@ def test_who_answers_such_a_signal_does_so_once_after_the_fit(name):
             model.fit(DATA.X, DATA.y)
         answered, handler = list(heard), signal.getsignal(number)
         signal.signal(number, signal.SIG_IGN)  # as nohup does
-        whole = IterGPRegressor(noise=0.1, learn=False, policy=policy, budget="20 actions").fit(DATA.X, DATA.y)
+        whole = IterGPRegressor(noise=0.1, learn=False, policy=policy, budget="20 actions").fit(
+            DATA.X, DATA.y
+        )
     finally:
         signal.signal(number, before)
     assert len(answered) == 1

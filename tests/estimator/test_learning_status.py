@@ -1,4 +1,5 @@
-"""How learning ended is told beside how the inference ended: by the model, its card, report and file, and the command line."""
+"""How learning ended is told beside how the inference ended: by the model, its card, report and file, and
+the command line."""
 
 import json
 import warnings
@@ -82,7 +83,9 @@ def test_equal_targets_have_nothing_to_learn_from():
 
 def test_each_way_to_end_is_told_apart():
     def end(callback=None, method="exact", **how):
-        return learn(DATA.X, DATA.y, 1.0 * Matern32([1.0, 1.0]), 0.1, method=method, callback=callback, **how).ended
+        return learn(
+            DATA.X, DATA.y, 1.0 * Matern32([1.0, 1.0]), 0.1, method=method, callback=callback, **how
+        ).ended
 
     def interrupt(record):
         raise KeyboardInterrupt
@@ -139,12 +142,18 @@ def test_the_report_and_the_command_line_tell_it(tmp_path, out_of_time, monkeypa
     assert values["fitted"]["learned"] == {"ended": "BUDGET", "iterations": 0}
     assert model.learning_.advice in values["verdict"][-1]
     assert any(model.learning_.advice in text for text in values["warnings"])
-    np.savetxt(tmp_path / "train.csv", np.column_stack([DATA.X, DATA.y]), delimiter=",", header="a,b,y", comments="")
+    np.savetxt(
+        tmp_path / "train.csv", np.column_stack([DATA.X, DATA.y]), delimiter=",", header="a,b,y", comments=""
+    )
     monkeypatch.chdir(tmp_path)
     run = CliRunner().invoke(app, ["fit", "train.csv", "--target", "y", "--budget", "100s"])
     assert run.exit_code == 0, run.output
     assert f"Note: {model.learning_.advice}" in run.stderr
     assert run.stderr.splitlines()[-1].endswith(f"{model.learning_.advice} Inference: exact.")
     info = CliRunner().invoke(app, ["info", "model.itergp", "--json"])
-    assert json.loads(info.stdout)["learning"] == {"ended": "budget", "iterations": 0, "advice": model.learning_.advice}
+    assert json.loads(info.stdout)["learning"] == {
+        "ended": "budget",
+        "iterations": 0,
+        "advice": model.learning_.advice,
+    }
     assert "learning ended" in CliRunner().invoke(app, ["info", "model.itergp"]).stdout

@@ -1,4 +1,5 @@
-"""scikit-learn manners: its own checks, data frames, pipelines, searches, clones, copies in other processes, callbacks."""
+"""scikit-learn manners: its own checks, data frames, pipelines, searches, clones, copies in other
+processes, callbacks."""
 
 import copy
 import pickle
@@ -74,7 +75,13 @@ def test_data_frames_come_in_with_their_names_and_arrays_go_out(frame):
 
 
 def test_integers_booleans_and_nullable_columns_are_numbers():
-    X = pd.DataFrame({"whole": np.arange(60), "flag": np.arange(60) % 2 == 0, "maybe": pd.array(np.arange(60), dtype="Int64")})
+    X = pd.DataFrame(
+        {
+            "whole": np.arange(60),
+            "flag": np.arange(60) % 2 == 0,
+            "maybe": pd.array(np.arange(60), dtype="Int64"),
+        }
+    )
     assert given().fit(X, np.arange(60)).score(X, np.arange(60)) > 0.9
 
 
@@ -91,7 +98,9 @@ def test_grid_search_with_two_workers_finds_what_one_finds():
     grid = {"noise": [0.01, 1.0], "kernel": ["rbf", 1.0 * Matern32(0.3)]}
     searches = [GridSearchCV(given(), grid, cv=3, n_jobs=jobs).fit(DATA.X, DATA.y) for jobs in (1, 2)]
     assert searches[0].best_params_ == searches[1].best_params_
-    np.testing.assert_allclose(searches[1].cv_results_["mean_test_score"], searches[0].cv_results_["mean_test_score"], rtol=1e-9)
+    np.testing.assert_allclose(
+        searches[1].cv_results_["mean_test_score"], searches[0].cv_results_["mean_test_score"], rtol=1e-9
+    )
     np.testing.assert_allclose(searches[1].predict(AT), searches[0].predict(AT), rtol=1e-9)
 
 
@@ -104,7 +113,9 @@ def test_clones_have_the_parameters_and_nothing_else():
 
 
 @pytest.mark.parametrize("n", [60, 3000], ids=["numpy", "native"])
-@pytest.mark.parametrize("there_and_back", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy], ids=["pickle", "deepcopy"])
+@pytest.mark.parametrize(
+    "there_and_back", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy], ids=["pickle", "deepcopy"]
+)
 def test_copies_predict_and_go_on_to_the_same_bits(there_and_back, n):
     data = make_data(n)
     model = given(budget="9 actions", policy="block-krylov").fit(data.X, data.y)
@@ -230,6 +241,9 @@ def test_verbose_draws_what_is_running_on_the_side(capsys):
 
 
 def test_the_name_loads_without_jax_and_the_library_without_scikit_learn():
-    code = "import sys, itergp; print('sklearn' in sys.modules); itergp.IterGPRegressor; print('jax' in sys.modules)"
+    code = (
+        "import sys, itergp; print('sklearn' in sys.modules); itergp.IterGPRegressor; print('jax' in "
+        "sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

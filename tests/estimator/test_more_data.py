@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 
 from helpers import make_data
-from itergp import RBF, BlockKrylov, InputError, IterGPRegressor, Linear, MaxActions, Prior, Status, UnitVector, condition
+from itergp import (
+    RBF,
+    BlockKrylov,
+    InputError,
+    IterGPRegressor,
+    Linear,
+    MaxActions,
+    Prior,
+    Status,
+    UnitVector,
+    condition,
+)
 
 DATA = make_data(200, seed=5)
 AT = DATA.X_new
@@ -18,7 +29,9 @@ def pieces(n, number=10):
     return np.array_split(np.arange(n), number)
 
 
-@pytest.mark.parametrize("policy", ["auto", "cg", "cholesky", "pseudo-input", "eigenvector", "random", "block-krylov"])
+@pytest.mark.parametrize(
+    "policy", ["auto", "cg", "cholesky", "pseudo-input", "eigenvector", "random", "block-krylov"]
+)
 @pytest.mark.parametrize("n", [150, 2500], ids=["small", "large"])
 def test_refining_twice_is_one_longer_run_bit_for_bit(policy, n):
     data = make_data(n)
@@ -29,7 +42,9 @@ def test_refining_twice_is_one_longer_run_bit_for_bit(policy, n):
     assert twice.posterior_.rank == once.posterior_.rank == whole.posterior_.rank > 40
     for model in (once, whole):
         np.testing.assert_array_equal(twice.predict(AT, return_std=True), model.predict(AT, return_std=True))
-        np.testing.assert_array_equal(twice.predict(AT, return_cov=True)[1], model.predict(AT, return_cov=True)[1])
+        np.testing.assert_array_equal(
+            twice.predict(AT, return_cov=True)[1], model.predict(AT, return_cov=True)[1]
+        )
 
 
 def test_refining_says_what_it_did():
@@ -42,7 +57,8 @@ def test_refining_says_what_it_did():
 
 
 def test_ten_pieces_are_one_batch_for_the_same_actions():
-    """Each piece acts on its own rows: the unit vectors, in their order. So does one batch with all of them."""
+    """Each piece acts on its own rows: the unit vectors, in their order. So does one batch with all of
+    them."""
     first, *rest = pieces(200)
     model = given(policy="cholesky").fit(DATA.X[first], DATA.y[first])
     for rows in rest:
@@ -50,7 +66,12 @@ def test_ten_pieces_are_one_batch_for_the_same_actions():
     assert (model.posterior_.problem.n, model.posterior_.rank, model.status_) == (200, 200, Status.EXACT)
     scaling = model.scaling_
     batch = condition(
-        Prior(model.kernel_), scaling.inputs(DATA.X), scaling.targets(DATA.y), 0.05, UnitVector(block_size=64), MaxActions(200)
+        Prior(model.kernel_),
+        scaling.inputs(DATA.X),
+        scaling.targets(DATA.y),
+        0.05,
+        UnitVector(block_size=64),
+        MaxActions(200),
     )
     Z = scaling.inputs(AT)
     mean, std = model.predict(AT, return_std=True)
@@ -74,9 +95,13 @@ def test_ten_pieces_are_one_batch_where_the_first_acts_otherwise_and_not_on_ever
     padded[:20, :7] = actions
     padded[np.arange(20, 200), np.arange(7, 187)] = 1.0
     batch = condition(
-        Prior(start.kernel_), start.scaling_.inputs(DATA.X), start.scaling_.targets(DATA.y), 0.05,
-        lambda state: padded if state.proposed == 0 else None, MaxActions(187),
-    )  # fmt: skip
+        Prior(start.kernel_),
+        start.scaling_.inputs(DATA.X),
+        start.scaling_.targets(DATA.y),
+        0.05,
+        lambda state: padded if state.proposed == 0 else None,
+        MaxActions(187),
+    )
     Z = start.scaling_.inputs(AT)
     mean, std = start.predict(AT, return_std=True)
     np.testing.assert_allclose(mean, start.scaling_.mean(batch.mean(Z)), atol=1e-8)

@@ -1,4 +1,5 @@
-"""The estimator beside two oracles: scikit-learn's exact GP, and this library's own `condition` on data scaled by hand."""
+"""The estimator beside two oracles: scikit-learn's exact GP, and this library's own `condition` on data
+scaled by hand."""
 
 import numpy as np
 import pytest
@@ -44,19 +45,25 @@ def test_at_fixed_hyperparameters_it_is_scikit_learns_process(name):
     kernel, d = SKLEARN[name]
     data = make_data(50, d)
     oracle = GaussianProcessRegressor(kernel, alpha=NOISE, optimizer=None).fit(data.X, data.y)
-    model = IterGPRegressor(kernel, mean="zero", noise=NOISE, learn=False, normalize=False).fit(data.X, data.y)
+    model = IterGPRegressor(kernel, mean="zero", noise=NOISE, learn=False, normalize=False).fit(
+        data.X, data.y
+    )
     assert model.status_ is Status.EXACT
     mean, std = oracle.predict(data.X_new, return_std=True)
     latent = model.predict(data.X_new, return_std=True, include_noise=False)
     np.testing.assert_allclose(latent[0], mean, atol=1e-8)
     np.testing.assert_allclose(latent[1], std, atol=1e-7)
     _, covariance = oracle.predict(data.X_new, return_cov=True)
-    np.testing.assert_allclose(model.predict(data.X_new, return_cov=True, include_noise=False)[1], covariance, atol=1e-8)
+    np.testing.assert_allclose(
+        model.predict(data.X_new, return_cov=True, include_noise=False)[1], covariance, atol=1e-8
+    )
     observed = model.predict(data.X_new, return_std=True)[1]
     np.testing.assert_allclose(observed**2, std**2 + NOISE, atol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", [RBF(0.5) + WhiteKernel(0.2), 2.0 * (RBF(0.5) + WhiteKernel(0.1)) + WhiteKernel(0.03)])
+@pytest.mark.parametrize(
+    "kernel", [RBF(0.5) + WhiteKernel(0.2), 2.0 * (RBF(0.5) + WhiteKernel(0.1)) + WhiteKernel(0.03)]
+)
 def test_white_noise_in_the_kernel_is_the_noise(kernel):
     """scikit-learn's own predictions then include it, as ours do by default."""
     data = make_data(50)
@@ -67,7 +74,9 @@ def test_white_noise_in_the_kernel_is_the_noise(kernel):
     np.testing.assert_allclose(got[0], mean, atol=1e-8)
     np.testing.assert_allclose(got[1], std, atol=1e-8)
     np.testing.assert_allclose(
-        model.predict(data.X_new, return_cov=True)[1], oracle.predict(data.X_new, return_cov=True)[1], atol=1e-8
+        model.predict(data.X_new, return_cov=True)[1],
+        oracle.predict(data.X_new, return_cov=True)[1],
+        atol=1e-8,
     )
 
 
@@ -82,7 +91,12 @@ def scaled_by_hand(targets=None):
     x_mean, x_std, y_mean, y_std = X.mean(axis=0), X.std(axis=0), y.mean(axis=0), y.std(axis=0)
     kernel = 1.3 * Matern32([0.8, 1.1])
     posterior = condition(
-        Prior(kernel), (X - x_mean) / x_std, (y - y_mean) / y_std, NOISE, itergp.ConjugateGradient(), MaxActions(5)
+        Prior(kernel),
+        (X - x_mean) / x_std,
+        (y - y_mean) / y_std,
+        NOISE,
+        itergp.ConjugateGradient(),
+        MaxActions(5),
     )
     model = IterGPRegressor(kernel, noise=NOISE, learn=False, policy="cg", budget="5 actions", neighbours=7)
     return model.fit(X, y), posterior, X_new, (X_new - x_mean) / x_std, y_mean, y_std
@@ -103,7 +117,9 @@ def test_scaling_is_undone_in_covariances_and_samples():
     model, posterior, X_new, Z, y_mean, y_std = scaled_by_hand()
     mean, covariance = model.predict(X_new, return_cov=True)
     np.testing.assert_allclose(mean, y_mean + y_std * posterior.mean(Z), rtol=1e-10)
-    np.testing.assert_allclose(covariance, y_std**2 * (posterior.cov(Z) + NOISE * np.eye(12)), rtol=1e-8, atol=1e-6)
+    np.testing.assert_allclose(
+        covariance, y_std**2 * (posterior.cov(Z) + NOISE * np.eye(12)), rtol=1e-8, atol=1e-6
+    )
     for include_noise, extra in ((False, 0.0), (True, NOISE)):
         draws = model.sample_y(X_new, 4000, random_state=1, include_noise=include_noise)
         assert draws.shape == (12, 4000)
@@ -111,14 +127,18 @@ def test_scaling_is_undone_in_covariances_and_samples():
         error = np.sqrt(np.diag(expected) / 4000)
         assert (np.abs(draws.mean(axis=1) - mean) < 4.5 * error).all()
         np.testing.assert_allclose(np.cov(draws), expected, atol=6 * expected.max() / np.sqrt(4000))
-    np.testing.assert_array_equal(model.sample_y(X_new, 2, random_state=5), model.sample_y(X_new, 2, random_state=5))
+    np.testing.assert_array_equal(
+        model.sample_y(X_new, 2, random_state=5), model.sample_y(X_new, 2, random_state=5)
+    )
 
 
 def test_scaling_is_undone_in_decompositions_certificates_and_intervals():
     model, posterior, X_new, Z, _, y_std = scaled_by_hand()
     parts, expected = model.decompose(X_new), posterior.local(7).decompose(Z)
     for name in ("mathematical", "computational", "combined", "computational_lower", "computational_upper"):
-        np.testing.assert_allclose(getattr(parts, name), y_std**2 * getattr(expected, name), rtol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            getattr(parts, name), y_std**2 * getattr(expected, name), rtol=1e-6, err_msg=name
+        )
     np.testing.assert_allclose(parts.noise, y_std**2 * NOISE)
     assert parts.exact
     certificate, bounds = model.certify(X_new), posterior.local(7).certify(Z)
@@ -135,7 +155,9 @@ def test_scaling_is_undone_in_decompositions_certificates_and_intervals():
 @pytest.mark.parametrize("budget", ["6 actions", None])
 def test_parts_and_noise_add_up_to_the_squared_standard_deviation(neighbours, budget):
     data = make_data(90)
-    model = IterGPRegressor(noise=NOISE, learn=False, neighbours=neighbours, budget=budget).fit(data.X, 30 * data.y)
+    model = IterGPRegressor(noise=NOISE, learn=False, neighbours=neighbours, budget=budget).fit(
+        data.X, 30 * data.y
+    )
     parts, (_, std) = model.decompose(data.X_new), model.predict(data.X_new, return_std=True)
     np.testing.assert_allclose(parts.mathematical + parts.computational + parts.noise, std**2, rtol=1e-9)
     assert (parts.computational >= 0).all()
@@ -151,7 +173,9 @@ def test_each_of_several_targets_has_its_own_units():
     np.testing.assert_allclose(std, np.outer(np.sqrt(local.var(Z) + NOISE), y_std), rtol=1e-8)
     covariance = model.predict(X_new, return_cov=True)[1]
     assert covariance.shape == (12, 12, 3)
-    np.testing.assert_allclose(covariance[..., 1], y_std[1] ** 2 * (posterior.cov(Z) + NOISE * np.eye(12)), rtol=1e-7, atol=1e-6)
+    np.testing.assert_allclose(
+        covariance[..., 1], y_std[1] ** 2 * (posterior.cov(Z) + NOISE * np.eye(12)), rtol=1e-7, atol=1e-6
+    )
     assert model.sample_y(X_new, 5).shape == (12, 3, 5)
     parts = model.decompose(X_new)
     np.testing.assert_allclose(parts.combined + parts.noise, std**2, rtol=1e-9)
@@ -203,13 +227,19 @@ def test_the_kernel_by_name_has_a_lengthscale_for_each_feature():
         assert model.kernel_.kernel.lengthscale.shape == (3,)
 
 
-@pytest.mark.parametrize("name", ["auto", "cg", "cholesky", "pseudo-input", "eigenvector", "random", "block-krylov"])
+@pytest.mark.parametrize(
+    "name", ["auto", "cg", "cholesky", "pseudo-input", "eigenvector", "random", "block-krylov"]
+)
 def test_every_policy_by_name_lowers_the_variance_towards_the_exact_one(name):
     data = make_data(60)
-    exact = IterGPRegressor(noise=NOISE, learn=False).fit(data.X, data.y).predict(data.X_new, return_std=True)[1]
+    exact = (
+        IterGPRegressor(noise=NOISE, learn=False).fit(data.X, data.y).predict(data.X_new, return_std=True)[1]
+    )
     before = np.inf
     for budget in ("0 actions", "5 actions", "40 actions", "60 actions"):
-        model = IterGPRegressor(noise=NOISE, learn=False, policy=name, budget=budget, neighbours=0).fit(data.X, data.y)
+        model = IterGPRegressor(noise=NOISE, learn=False, policy=name, budget=budget, neighbours=0).fit(
+            data.X, data.y
+        )
         std = model.predict(data.X_new, return_std=True)[1]
         assert (std <= before + 1e-9).all()
         assert (std >= exact - 1e-9).all()

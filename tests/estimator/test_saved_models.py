@@ -6,7 +6,17 @@ import pytest
 from sklearn.gaussian_process import kernels as skl
 
 from helpers import make_data
-from itergp import ConjugateGradient, InputError, IterGPRegressor, LinearMean, Matern32, MaxActions, Status, StorageError, storage
+from itergp import (
+    ConjugateGradient,
+    InputError,
+    IterGPRegressor,
+    LinearMean,
+    Matern32,
+    MaxActions,
+    Status,
+    StorageError,
+    storage,
+)
 
 DATA = make_data(120)
 AT = DATA.X_new
@@ -47,7 +57,11 @@ def test_what_was_saved_predicts_and_goes_on_to_the_same_bits(tmp_path, paramete
         lambda m: m.partial_fit(DATA.X[100:], DATA.y[100:]).predict(AT),
     ):
         np.testing.assert_array_equal(both(loaded), both(model))
-    plain = {name: value for name, value in model.get_params(False).items() if isinstance(value, str | int | float | None)}
+    plain = {
+        name: value
+        for name, value in model.get_params(False).items()
+        if isinstance(value, str | int | float | None)
+    }
     assert {name: loaded.get_params()[name] for name in plain} == plain
     assert isinstance(loaded.budget, type(model.budget))
 
@@ -69,7 +83,9 @@ def test_without_what_refinement_needs_it_predicts_and_says_what_is_missing(tmp_
     model = given(budget=budget).fit(DATA.X, DATA.y)
     model.save(tmp_path / "small.itergp", refinable=False)
     loaded = IterGPRegressor.load(tmp_path / "small.itergp")
-    np.testing.assert_allclose(loaded.predict(AT, return_std=True), model.predict(AT, return_std=True), rtol=1e-12)
+    np.testing.assert_allclose(
+        loaded.predict(AT, return_std=True), model.predict(AT, return_std=True), rtol=1e-12
+    )
     if budget:
         with pytest.raises(InputError, match="refinable=False"):
             loaded.refine("3 actions")
@@ -115,7 +131,9 @@ def test_a_fit_that_was_killed_resumes_to_the_same_bits(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(itergp.fitting, "solve", dies)
         patch.setattr("itergp.storage.checkpoints.SECONDS", 0.0)
-        patch.setattr("itergp.storage.checkpoints.Checkpoint.write", lambda self, state: self.write_now(state))
+        patch.setattr(
+            "itergp.storage.checkpoints.Checkpoint.write", lambda self, state: self.write_now(state)
+        )
         with pytest.raises(Killed):
             IterGPRegressor(**parameters).fit(DATA.X, DATA.y)
     with monkeypatch.context() as patch:
@@ -130,7 +148,12 @@ def test_a_fit_that_was_killed_resumes_to_the_same_bits(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("field", "change"),
-    [("kernel", {"kernel": "rbf"}), ("noise", {"noise": 0.3}), ("policy", {"policy": "random"}), ("seed", {"random_state": 8})],
+    [
+        ("kernel", {"kernel": "rbf"}),
+        ("noise", {"noise": 0.3}),
+        ("policy", {"policy": "random"}),
+        ("seed", {"random_state": 8}),
+    ],
 )
 def test_a_checkpoint_of_another_fit_is_refused_by_name(tmp_path, field, change):
     parameters = {"policy": "cg", "budget": "5 actions", "checkpoint": str(tmp_path / "fit")}

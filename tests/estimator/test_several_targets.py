@@ -1,4 +1,5 @@
-"""Several targets, each with its own noise: learned, predicted with, saved, updated and refined. The kernel is shared."""
+"""Several targets, each with its own noise: learned, predicted with, saved, updated and refined. The
+kernel is shared."""
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ TRUE = Matern32(np.array([0.8, 1.5]))
 
 
 def drawn(n, sds, seed=0, repeats=1, new=1000):
-    """Draws of one Gaussian process, each observed with a noise of its own; training inputs come `repeats` times."""
+    """Draws of one Gaussian process, each observed with a noise of its own; training inputs come `repeats`
+    times."""
     rng = np.random.default_rng([seed, n, len(sds)])
     X = rng.uniform(-2, 2, (n // repeats + new, 2))
     root = np.linalg.cholesky(TRUE(X, X) + 1e-10 * np.eye(len(X)))
@@ -28,7 +30,9 @@ TWO, THREE = (0.01, 1.0), (0.01, 1.0, 0.2)
     ("n", "repeats", "budget", "sds"),
     [(500, 1, None, TWO), (800, 2, None, THREE), (1300, 1, None, THREE), (2400, 2, "400 actions", TWO)],
 )
-def test_each_noise_is_learned_within_a_factor_of_two_and_intervals_hold_what_they_say(n, repeats, budget, sds):
+def test_each_noise_is_learned_within_a_factor_of_two_and_intervals_hold_what_they_say(
+    n, repeats, budget, sds
+):
     X, y, X_new, y_new = drawn(n, sds, repeats=repeats)
     model = IterGPRegressor(budget=budget).fit(X, y)
     assert model.posterior_.problem.n == n // repeats
@@ -53,7 +57,8 @@ def small(n=150, sds=(0.05, 1.0, 0.3), seed=1, **parameters):
 
 
 def oracle(model, X, y, X_new, j):
-    """Mean and covariance of one target alone, in its units: dense, for all rows as they came and the model's actions."""
+    """Mean and covariance of one target alone, in its units: dense, for all rows as they came and the
+    model's actions."""
     scaling, problem = model.scaling_, model.posterior_.problem
     Z, w, Z_new = scaling.inputs(X), (y[:, j] - scaling.y_mean[j]) / scaling.y_scale[j], scaling.inputs(X_new)
     group = np.array([np.flatnonzero((z == problem.X).all(axis=1))[0] for z in Z])
@@ -131,7 +136,9 @@ def test_what_was_saved_predicts_and_goes_on_to_the_same_bits(tmp_path, budget):
         np.testing.assert_array_equal(ask(loaded), ask(model))
     model.save(tmp_path / "small.itergp", refinable=False)
     small_one = IterGPRegressor.load(tmp_path / "small.itergp")
-    np.testing.assert_allclose(small_one.predict(X_new, return_std=True), model.predict(X_new, return_std=True), atol=1e-9)
+    np.testing.assert_allclose(
+        small_one.predict(X_new, return_std=True), model.predict(X_new, return_std=True), atol=1e-9
+    )
     with pytest.raises(InputError, match="refinable=False"):
         small_one.partial_fit(X_new, np.zeros((len(X_new), 3)))
 
@@ -146,7 +153,9 @@ def test_files_with_one_scatter_for_all_targets_still_load(tmp_path):
     said = about(model) | {"scatter": float(model.scatter_.sum())}
     storage.save(tmp_path / "old.itergp", model.posterior_, said)
     loaded = IterGPRegressor.load(tmp_path / "old.itergp")
-    np.testing.assert_array_equal(loaded.predict(X_new, return_std=True), model.predict(X_new, return_std=True))
+    np.testing.assert_array_equal(
+        loaded.predict(X_new, return_std=True), model.predict(X_new, return_std=True)
+    )
     assert loaded.scatter_.sum() == pytest.approx(model.scatter_.sum(), rel=1e-12)
     loaded.partial_fit(X[:3], y[:3])
     model.partial_fit(X[:3], y[:3])
@@ -158,7 +167,9 @@ def test_a_checkpoint_keeps_what_was_learned(tmp_path, monkeypatch):
     monkeypatch.setattr("itergp.learning.learn", lambda *a, **k: pytest.fail("learned again"))
     again = IterGPRegressor(**model.get_params()).fit(X, y)
     np.testing.assert_array_equal(again.noise_, model.noise_)
-    np.testing.assert_array_equal(again.predict(X_new, return_std=True), model.predict(X_new, return_std=True))
+    np.testing.assert_array_equal(
+        again.predict(X_new, return_std=True), model.predict(X_new, return_std=True)
+    )
 
 
 def test_one_noise_for_each_target_may_be_given():

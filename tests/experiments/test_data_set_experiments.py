@@ -1,4 +1,5 @@
-"""The experiments on data sets: quick by the command line, and on small data what the paper claims of each."""
+"""The experiments on data sets: quick by the command line, and on small data what the paper claims of
+each."""
 
 import json
 
@@ -23,7 +24,8 @@ PRIOR, NOISE = Prior(1.2 * Matern32(0.8)), 0.02
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Runs an experiment once, quick, so on the synthetic set, without any files; gives its records and its folder."""
+    """Runs an experiment once, quick, so on the synthetic set, without any files; gives its records and
+    its folder."""
     out, known = tmp_path_factory.mktemp("results"), {}
 
     def run(name):
@@ -54,7 +56,9 @@ def by_kernel(records):
 def test_quick_cggp_both_means_are_the_same_while_cg_is_orthogonal_for_half_the_passes(results):
     records, folder = results("cggp")
     runs, learned = regression.measured(records), by_kernel(records)
-    assert [(run["kernel"], run["split"]) for run in runs] == [(k, i) for k in regression.KERNELS for i in range(3)]
+    assert [(run["kernel"], run["split"]) for run in runs] == [
+        (k, i) for k in regression.KERNELS for i in range(3)
+    ]
     for run in runs:
         assert run["noise"] == learned[run["kernel"]]["noise"]
         assert run["orthogonal"] >= 4
@@ -76,8 +80,11 @@ def test_both_means_are_those_of_conjugate_gradients_in_fifty_digits():
     theirs, ours = cggp.with_cggp(PRIOR, NOISE, data, 20, 0), cggp.with_itergp(PRIOR, NOISE, data, 20)
     lasts = theirs.orthogonal
     assert 8 <= lasts < 20  # sooner or later rounding wins
-    np.testing.assert_allclose(cggp.scored(theirs.path, NOISE, data)[1][: lasts + 1], errors[: lasts + 1], rtol=1e-6)
-    np.testing.assert_allclose(cggp.scored(ours.path, NOISE, data)[1], errors, rtol=1e-6)  # to the end: it orthogonalises
+    np.testing.assert_allclose(
+        cggp.scored(theirs.path, NOISE, data)[1][: lasts + 1], errors[: lasts + 1], rtol=1e-6
+    )
+    # to the end: it orthogonalises
+    np.testing.assert_allclose(cggp.scored(ours.path, NOISE, data)[1], errors, rtol=1e-6)
     assert (ours.passes, theirs.passes) == (20, 40)
 
 
@@ -104,7 +111,9 @@ def test_quick_svgp_compares_the_two_at_equal_inducing_points(results):
         assert run["IterGP-PI"]["lowest_variance"] > 0
     most = [run for run in runs if run["inducing_points"] == svgp.SIZES_QUICK[-1]]
     for metric in ("nll", "rmse"):
-        assert np.mean([run["IterGP-PI"][metric] for run in most]) < np.mean([run["SVGP"][metric] for run in most])
+        assert np.mean([run["IterGP-PI"][metric] for run in most]) < np.mean(
+            [run["SVGP"][metric] for run in most]
+        )
     assert "better NLL" in (folder / "table.md").read_text()
 
 
@@ -112,12 +121,17 @@ def test_on_merged_rows_both_methods_are_what_they_are_on_all_rows():
     data, X, y = small(copies=3)
     assert data.about == {"n": 180, "distinct": 60, "test_points": 20}
     Z = svgp.inducing_points(data, 16, 0)
-    _, mean, covariance = combined(exact(PRIOR, X, y, NOISE, data.X_test), PRIOR, PRIOR.cov(X, Z), data.X_test)
+    _, mean, covariance = combined(
+        exact(PRIOR, X, y, NOISE, data.X_test), PRIOR, PRIOR.cov(X, Z), data.X_test
+    )
     ours = svgp.with_itergp(PRIOR, NOISE, data, Z, (4, 16))[1]
     expected = (nll(data.y_test, mean, np.diag(covariance) + NOISE), rmse(data.y_test, mean))
     np.testing.assert_allclose((ours["nll"], ours["rmse"]), expected, rtol=1e-6)
     theirs, model = svgp.with_svgp(PRIOR, NOISE, data, Z, (4, 16))[1], fit_svgp(PRIOR, X, y, NOISE, Z)
-    expected = (nll(data.y_test, model.mean(data.X_test), model.var(data.X_test) + NOISE), model.var(data.X_test).min())
+    expected = (
+        nll(data.y_test, model.mean(data.X_test), model.var(data.X_test) + NOISE),
+        model.var(data.X_test).min(),
+    )
     np.testing.assert_allclose((theirs["nll"], theirs["lowest_variance"]), expected, rtol=1e-6)
 
 
@@ -129,7 +143,9 @@ def test_inducing_points_among_duplicates_are_dropped_and_do_no_harm():
     last = svgp.with_itergp(PRIOR, NOISE, data, Z, (8, 32, 64))[-1]
     assert last["rank"] == len(distinct)
     assert last["dropped"] == 64 - len(distinct)
-    _, mean, covariance = combined(exact(PRIOR, X, y, NOISE, data.X_test), PRIOR, PRIOR.cov(X, distinct), data.X_test)
+    _, mean, covariance = combined(
+        exact(PRIOR, X, y, NOISE, data.X_test), PRIOR, PRIOR.cov(X, distinct), data.X_test
+    )
     np.testing.assert_allclose(last["nll"], nll(data.y_test, mean, np.diag(covariance) + NOISE), rtol=1e-5)
     np.testing.assert_allclose(last["lowest_variance"], np.diag(covariance).min(), rtol=1e-5)
 
@@ -146,11 +162,20 @@ LEARNED["at_bounds"] = ["kernel.lengthscale[0]", "kernel.lengthscale[2]", "noise
 
 
 def test_the_table_of_svgp_has_means_and_intervals_of_what_splits_gave_and_says_which_is_lower():
-    theirs, ours = {"nll": [1.0, 2.0, 3.0], "rmse": [0.3, 0.1, 0.2]}, {"nll": [0.5, 1.4, 2.6], "rmse": [0.1, 0.2, 0.3]}
+    theirs, ours = (
+        {"nll": [1.0, 2.0, 3.0], "rmse": [0.3, 0.1, 0.2]},
+        {"nll": [0.5, 1.4, 2.6], "rmse": [0.1, 0.2, 0.3]},
+    )
     records = [LEARNED | {"learn": "sgpr"}]
     for i in range(3):
-        both = {name: {metric: v[i] for metric, v in of.items()} for name, of in (("SVGP", theirs), ("IterGP-PI", ours))}
-        both = {name: values | {"seconds": 1.0 + i, "lowest_variance": 0.1, "rank": 16 - i} for name, values in both.items()}
+        both = {
+            name: {metric: v[i] for metric, v in of.items()}
+            for name, of in (("SVGP", theirs), ("IterGP-PI", ours))
+        }
+        both = {
+            name: values | {"seconds": 1.0 + i, "lowest_variance": 0.1, "rank": 16 - i}
+            for name, values in both.items()
+        }
         records.append(ABOUT | {"split": i, "rows": svgp.MERGED, "inducing_points": 16} | both)
     table = svgp.table(records)
     half = 4.302652729749464  # Student's t with two degrees of freedom, 97.5 %
@@ -170,18 +195,29 @@ def test_the_table_of_cggp_says_who_is_ahead_after_orthogonality_is_lost():
         rmse = {"CGGP": [1.0, 0.5, 0.4 + 0.4 * i], "IterGP-CG": [1.0, 0.5 + 0.5 * i, 0.1]}
         nll = {"CGGP": [3.0, 2.0, 1.0 + i], "IterGP-CG": [3.0, 2.0, -1.0 - i]}
         costs = {what: {"CGGP": 2.0 * (1 + i), "IterGP-CG": 1.0 + i} for what in cggp.COSTS}
-        found = {"iterations": [1, 8, 16], "orthogonal": 4 + i, "apart_while": 10.0 ** (i - 9), "rmse": rmse, "nll": nll}
+        found = {
+            "iterations": [1, 8, 16],
+            "orthogonal": 4 + i,
+            "apart_while": 10.0 ** (i - 9),
+            "rmse": rmse,
+            "nll": nll,
+        }
         records.append(ABOUT | {"split": i} | found | costs)
     np.testing.assert_allclose(cggp.ratios_after(records[2]), [0.5, 8.0])
     table = cggp.table(records)
     assert column(table, "iterations") == [16]
-    assert (column(table, "NLL CGGP"), column(table, "NLL IterGP-CG")) == ([pytest.approx(1.5)], [pytest.approx(-1.5)])
+    assert (column(table, "NLL CGGP"), column(table, "NLL IterGP-CG")) == (
+        [pytest.approx(1.5)],
+        [pytest.approx(-1.5)],
+    )
     assert column(table, "CG orthogonal for, at least") == [4]
     assert column(table, "RMSE apart until there, relative") == [1e-8]
     least, most = (column(table, "RMSE CGGP / IterGP-CG after, least", after)[0] for after in (0, 1))
     assert (least, most) == (pytest.approx(0.5), pytest.approx(8.0))
     assert (column(table, "passes CGGP"), column(table, "passes IterGP-CG")) == ([3.0], [1.5])
-    assert column(table, "hyper-parameters") == ["likelihood by neighbours, split 0; at bounds: 2 lengthscales, noise"]
+    assert column(table, "hyper-parameters") == [
+        "likelihood by neighbours, split 0; at bounds: 2 lengthscales, noise"
+    ]
 
 
 def test_the_table_of_beyond_has_where_each_split_ended():
@@ -210,7 +246,9 @@ def test_one_of_two_is_better_only_if_the_interval_says_so(difference, half, bet
 def test_the_rows_of_kegg_are_also_taken_as_they_are_where_the_paper_saw_instability():
     keys = [cell.key for cell in svgp.cells(Options(datasets=("keggdirected", "keggundirected")))]
     taken = [key for key in keys if key.get("rows") == svgp.ALL]
-    assert taken == [{"dataset": "keggundirected", "kernel": "Matern 3/2", "rows": "all", "split": i} for i in range(3)]
+    assert taken == [
+        {"dataset": "keggundirected", "kernel": "Matern 3/2", "rows": "all", "split": i} for i in range(3)
+    ]
 
 
 def test_quick_beyond_counts_passes_and_has_the_exact_gp_as_its_floor(results):
@@ -218,7 +256,14 @@ def test_quick_beyond_counts_passes_and_has_the_exact_gp_as_its_floor(results):
     runs = regression.measured(records)
     assert {run["policy"] for run in runs} == {*beyond.POLICIES, beyond.NONE, beyond.EXACT}
     for run in runs:
-        passes = {"CG": run["actions"], "random": 1, "pseudo-inputs": 1, "block Krylov": 1, "eigenvectors": 1, beyond.CLOCK: 1}
+        passes = {
+            "CG": run["actions"],
+            "random": 1,
+            "pseudo-inputs": 1,
+            "block Krylov": 1,
+            "eigenvectors": 1,
+            beyond.CLOCK: 1,
+        }
         if run["policy"] != beyond.EXACT:
             assert run["passes"] == passes.get(run["policy"], 0)
             assert run["actions"] in (0, *beyond.CHECKS_QUICK)

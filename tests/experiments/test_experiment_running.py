@@ -42,7 +42,9 @@ def toy(during=lambda i: None, datasets=()):
         return [Cell({"data": name, "i": i}, cost) for name in names for i, cost in enumerate(COSTS)]
 
     def table(records):
-        return ["data", "i", "i | squared"], [[record["data"], record["i"], record["square"]] for record in records]
+        return ["data", "i", "i | squared"], [
+            [record["data"], record["i"], record["square"]] for record in records
+        ]
 
     experiment = Experiment("toy", "Fig. 0", "squares", cells, run, table, line_plot, datasets)
     return experiment, called
@@ -65,7 +67,9 @@ def test_every_cell_is_a_line_and_a_second_run_repeats_none(tmp_path):
     assert called == [0, 1, 2, 3, 4]
     assert [line["cell"] for line in lines(tmp_path)] == [{"data": "own", "i": i} for i in range(5)]
     assert [line["records"][0]["square"] for line in lines(tmp_path)] == [0.0, 1.0, 4.0, 9.0, 16.0]
-    assert all(line["seconds"] >= 0 and line["versions"]["numpy"] == np.__version__ for line in lines(tmp_path))
+    assert all(
+        line["seconds"] >= 0 and line["versions"]["numpy"] == np.__version__ for line in lines(tmp_path)
+    )
     run_experiment(experiment, Options(out=tmp_path))
     assert called == [0, 1, 2, 3, 4]
 
@@ -84,8 +88,13 @@ def test_files_of_two_machines_may_be_joined_and_each_cell_counts_once(tmp_path)
 def test_outputs_are_a_table_twice_a_figure_twice_and_how_they_came_about(tmp_path):
     folder = run_experiment(toy()[0], Options(quick=True, out=tmp_path))
     assert sorted(path.name for path in folder.iterdir()) == [
-        "about.json", "figure.png", "figure.svg", "records.jsonl", "table.csv", "table.md",
-    ]  # fmt: skip
+        "about.json",
+        "figure.png",
+        "figure.svg",
+        "records.jsonl",
+        "table.csv",
+        "table.md",
+    ]
     with open(folder / "table.csv", newline="") as file:
         rows = list(csv.reader(file))
     assert rows[0] == ["data", "i", "i | squared"]
@@ -120,7 +129,8 @@ def test_control_c_inside_a_cell_keeps_those_before_and_a_second_run_goes_on(tmp
 
 
 def test_a_cell_in_which_a_solver_swallowed_control_c_is_not_recorded(tmp_path):
-    """`condition` turns it into a valid posterior with fewer actions: right for a user, wrong for a record."""
+    """`condition` turns it into a valid posterior with fewer actions: right for a user, wrong for a
+    record."""
     X = np.linspace(0, 1, 50)[:, None]
     ended = []
 
@@ -128,7 +138,13 @@ def test_a_cell_in_which_a_solver_swallowed_control_c_is_not_recorded(tmp_path):
         if i == 2:
             callback = lambda state: press_control_c() if state.rank == 5 else None  # noqa: E731
             posterior = condition(
-                Prior(Matern32(0.3)), X, np.sin(9 * X[:, 0]), 0.1, ConjugateGradient(), MaxActions(20), callback=callback
+                Prior(Matern32(0.3)),
+                X,
+                np.sin(9 * X[:, 0]),
+                0.1,
+                ConjugateGradient(),
+                MaxActions(20),
+                callback=callback,
             )
             ended.append(posterior.status)
 
@@ -212,7 +228,10 @@ def test_full_runs_replace_quick_ones_and_never_the_other_way(tmp_path):
     assert [line["quick"] for line in lines(tmp_path)] == [False] * 5
     before = (tmp_path / "toy" / "records.jsonl").read_bytes()
     experiment, called = toy()
-    with pytest.raises(InputError, match="holds the results of a full run, which a quick one would replace; give another folder"):
+    with pytest.raises(
+        InputError,
+        match="holds the results of a full run, which a quick one would replace; give another folder",
+    ):
         run_experiment(experiment, Options(quick=True, out=tmp_path))
     assert called == []
     assert (tmp_path / "toy" / "records.jsonl").read_bytes() == before
@@ -220,7 +239,16 @@ def test_full_runs_replace_quick_ones_and_never_the_other_way(tmp_path):
 
 def test_records_may_hold_numpy_numbers_and_what_is_not_finite_is_null(tmp_path):
     def run(cell, options):
-        return [{"a": np.arange(2), "b": np.float32(0.5), "c": np.nan, "d": (1, np.inf), "square": np.int64(3), "e": np.True_}]
+        return [
+            {
+                "a": np.arange(2),
+                "b": np.float32(0.5),
+                "c": np.nan,
+                "d": (1, np.inf),
+                "square": np.int64(3),
+                "e": np.True_,
+            }
+        ]
 
     cells = lambda options: [Cell({"i": 0})]  # noqa: E731
     experiment = Experiment("toy", "", "", cells, run, lambda records: (["c"], [[np.nan]]), line_plot)
@@ -258,13 +286,19 @@ def test_cells_of_other_data_sets_in_the_folder_stay_in_the_table(tmp_path):
     assert len(lines(tmp_path)) == 10
     rows = (tmp_path / "toy" / "table.md").read_text().splitlines()[2:]
     assert len(rows) == 10
-    assert json.loads((tmp_path / "toy" / "about.json").read_text())["command"].endswith(f"--datasets {table}")
+    assert json.loads((tmp_path / "toy" / "about.json").read_text())["command"].endswith(
+        f"--datasets {table}"
+    )
 
 
 def test_bad_data_sets_are_found_before_any_cell(tmp_path, monkeypatch):
     monkeypatch.setenv("ITERGP_DATA", str(tmp_path / "empty"))
     cases = (
-        (toy(datasets=("bike",)), ("nosuch",), "datasets names 'nosuch'; expected some of synthetic, parkinsons, bike"),
+        (
+            toy(datasets=("bike",)),
+            ("nosuch",),
+            "datasets names 'nosuch'; expected some of synthetic, parkinsons, bike",
+        ),
         (toy(), ("bike",), "datasets is bike; but toy makes its own data"),
     )
     for (experiment, called), names, message in cases:
@@ -336,12 +370,24 @@ def test_control_c_says_what_is_kept_and_how_to_go_on(tmp_path, toys):
     toys(experiment)
     result = invoke("run", "toy", "--out", tmp_path)
     assert result.exit_code == 1
-    assert result.stderr == f"Interrupted. What is finished is in {tmp_path / 'toy'}; the same command goes on from there.\n"
+    assert (
+        result.stderr
+        == f"Interrupted. What is finished is in {tmp_path / 'toy'}; the same command goes on from there.\n"
+    )
     assert len(lines(tmp_path)) == 1
 
 
 def test_a_process_that_is_interrupted_goes_on_without_repeating_a_cell(tmp_path):
-    command = [sys.executable, "-m", "itergp.cli", "experiment", "run", "main-illustration", "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "itergp.cli",
+        "experiment",
+        "run",
+        "main-illustration",
+        "--out",
+        str(tmp_path),
+    ]
     path = tmp_path / "main-illustration" / "records.jsonl"
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < 5):

@@ -19,11 +19,15 @@ def results(tmp_path_factory):
 
     def run(name, *arguments):
         if name not in known:
-            result = CliRunner().invoke(app, ["experiment", "run", name, "--quick", "--out", str(out), *arguments])
+            result = CliRunner().invoke(
+                app, ["experiment", "run", name, "--quick", "--out", str(out), *arguments]
+            )
             assert result.exit_code == 0, result.output
             folder = out / name
             assert (folder / "table.md").read_text().strip() in result.stdout
-            assert {"about.json", "figure.png", "figure.svg", "table.csv"} <= {path.name for path in folder.iterdir()}
+            assert {"about.json", "figure.png", "figure.svg", "table.csv"} <= {
+                path.name for path in folder.iterdir()
+            }
             lines = (folder / "records.jsonl").read_text().splitlines()
             known[name] = [record for line in lines for record in json.loads(line)["records"]]
         return known[name]
@@ -40,7 +44,8 @@ def test_main_illustration_only_svgp_is_more_certain_than_the_exact_gp(results):
     svgp, itergp = ({r["method"]: r for r in records if "t" in r}[name] for name in ("SVGP", "IterGP-PI"))
     X, y, grid = column(svgp["x"]), np.array(svgp["y"]), column(svgp["t"])
     oracle = exact(PRIOR, X, y, NOISE, grid)
-    np.testing.assert_allclose(svgp["exact"], oracle.var, rtol=1e-3)  # drawn with six digits, from inputs with six digits
+    # drawn with six digits, from inputs with six digits
+    np.testing.assert_allclose(svgp["exact"], oracle.var, rtol=1e-3)
     K_XZ, k_Z = PRIOR.cov(X, DRAWN), PRIOR.cov(DRAWN, grid)
     _, _, covariance = combined(oracle, PRIOR, np.linalg.qr(K_XZ)[0], grid)
     np.testing.assert_allclose(itergp["variance"], np.diag(covariance), rtol=1e-3)
@@ -51,7 +56,11 @@ def test_main_illustration_only_svgp_is_more_certain_than_the_exact_gp(results):
     assert np.mean(titsias < 0.5 * oracle.var) > 0.1
     assert (np.array(itergp["variance"]) >= oracle.var * (1 - 1e-5)).all()
     counted = [record for record in records if "m" in record]
-    assert all(record["below"] == 0 and record["ratio"] > 1 - 1e-9 for record in counted if record["method"] == "IterGP-PI")
+    assert all(
+        record["below"] == 0 and record["ratio"] > 1 - 1e-9
+        for record in counted
+        if record["method"] == "IterGP-PI"
+    )
     assert sum(record["below"] > 0 for record in counted if record["method"] == "SVGP") >= len(counted) // 4
 
 
@@ -61,9 +70,12 @@ def test_decomposition_the_parts_add_up_and_what_is_computational_lies_where_dat
     for record in records:
         assert record["iterations"] == 4
         oracle = exact(PRIOR, column(record["x"]), np.array(record["y"]), NOISE, column(record["t"]))
-        mathematical, computational, path = (np.array(record[part]) for part in ("mathematical", "computational", "path"))
+        mathematical, computational, path = (
+            np.array(record[part]) for part in ("mathematical", "computational", "path")
+        )
         np.testing.assert_allclose(mathematical, record["exact"], atol=1e-10)
-        np.testing.assert_allclose(mathematical, oracle.var, atol=1e-4)  # inputs of the record have six digits
+        # inputs of the record have six digits
+        np.testing.assert_allclose(mathematical, oracle.var, atol=1e-4)
         np.testing.assert_allclose(mathematical + computational, path[-1], atol=1e-5)
         assert (computational >= 0).all()
         assert (np.diff(path, axis=0) <= 0).all()  # more computation can only lower it
@@ -112,14 +124,16 @@ def test_online_streams_are_fresh_starts_and_what_they_cost(results):
         n, points, rank = record["n"], record["points"], record["actions"]
         saved = record["fresh_entries"] / points / record["entries_per_point"]
         if record["stream"] == "IterGP-Chol":
-            assert (record["entries_per_point"], record["passes_per_point"], rank) == (2 * n - 1, 0, n)  # a row and a column
+            # a row and a column
+            assert (record["entries_per_point"], record["passes_per_point"], rank) == (2 * n - 1, 0, n)
             assert record["variance"] == pytest.approx(record["exact_variance"], rel=1e-10)
             assert saved > n / 3
         else:
             assert rank == n // 5
             assert record["fresh_passes"] == (rank if record["stream"] == "IterGP-CG" else 1)
             assert record["passes_per_point"] == (0.2 if record["stream"] == "IterGP-CG" else 0.1)
-            # residuals need a pass each, whenever they are taken; pseudo-inputs known ahead share one, so little is saved
+            # residuals need a pass each, whenever they are taken; pseudo-inputs known ahead share one, so
+            # little is saved
             assert saved > (rank / 3 if record["stream"] == "IterGP-CG" else 0.5)
     assert max(record["n"] for record in records) == 120
 
@@ -143,6 +157,7 @@ def test_calibration_is_honest_for_draws_from_the_prior_and_cautious_for_cg(resu
     assert {record["policy"] for record in learned} == {record["policy"] for record in drawn}
     for record in learned:
         assert record["noise"] == pytest.approx(0.01, rel=0.3)  # that of the data
-        if record["policy"] != "IterGP-CG":  # with learned hyper-parameters about as honest as with the true ones
+        # with learned hyper-parameters about as honest as with the true ones
+        if record["policy"] != "IterGP-CG":
             assert abs(record["weights"] - 1.0) < 5.0 * np.sqrt(2.0 / (record["n"] - record["actions"]))
             assert 0.5 < record["rms"] < 2.0

@@ -1,4 +1,5 @@
-"""What the objectives are compared with: dense densities of the data before merging, and central differences."""
+"""What the objectives are compared with: dense densities of the data before merging, and central
+differences."""
 
 from dataclasses import dataclass
 
@@ -33,26 +34,39 @@ def repeated(n=24, targets=2, seed=0, most=3):
     groups = [f + 0.2 * rng.standard_normal((c, targets)) for f, c in zip(data.y, counts, strict=True)]
     y = np.array([group.mean(axis=0) for group in groups])
     scatter = sum(float(((group - group.mean(axis=0)) ** 2).sum()) for group in groups)
-    return Repeated(np.repeat(data.X, counts, axis=0), np.concatenate(groups), data.X, y, counts.astype(float), scatter)
+    return Repeated(
+        np.repeat(data.X, counts, axis=0), np.concatenate(groups), data.X, y, counts.astype(float), scatter
+    )
 
 
 def negative_log_density(covariance, y):
     """- sum over targets of log N(y; 0, covariance), by SciPy."""
-    return -float(sum(multivariate_normal(np.zeros(len(y)), covariance, allow_singular=False).logpdf(column) for column in y.T))
+    return -float(
+        sum(
+            multivariate_normal(np.zeros(len(y)), covariance, allow_singular=False).logpdf(column)
+            for column in y.T
+        )
+    )
 
 
 def assert_slopes(objective, kernel, noise=0.05, rtol=1e-6, step=1e-5, seed=0):
-    """The gradient, along a random direction of all log parameters and the noise, is the central difference of the value.
+    """The gradient, along a random direction of all log parameters and the noise, is the central
+    difference of the value.
 
     The direction has components of all sizes between 1/2 and 1: a wrong component shows.
     """
     rng = np.random.default_rng(seed)
     values = parameters(kernel)
-    directions = {path: rng.uniform(0.5, 1.0, np.shape(v)) * rng.choice([-1.0, 1.0], np.shape(v)) for path, v in values.items()}
+    directions = {
+        path: rng.uniform(0.5, 1.0, np.shape(v)) * rng.choice([-1.0, 1.0], np.shape(v))
+        for path, v in values.items()
+    }
     found = objective(kernel, noise)
     assert found.kernel.keys() == values.keys()
     assert all(np.shape(found.kernel[path]) == np.shape(v) for path, v in values.items())
-    terms = [float(np.sum(found.kernel[path] * directions[path] * v)) for path, v in values.items()] + [found.noise * noise]
+    terms = [float(np.sum(found.kernel[path] * directions[path] * v)) for path, v in values.items()] + [
+        found.noise * noise
+    ]
     ends = []
     for h in (step, -step):
         moved = {path: v * np.exp(h * directions[path]) for path, v in values.items()}

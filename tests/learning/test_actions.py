@@ -1,32 +1,50 @@
-"""The computation-aware ELBO and the projected-data likelihood as objectives, for the actions of every policy."""
+"""The computation-aware ELBO and the projected-data likelihood as objectives, for the actions of every
+policy."""
 
 import numpy as np
 import pytest
 from oracles import assert_slopes, negative_log_density, repeated
 
 from helpers import KERNELS, PAIRS, POLICIES, dense, make_data
-from itergp import Compute, ConjugateGradient, InputError, Matern32, MaxActions, Prior, PseudoInput, UnitVector, condition
+from itergp import (
+    Compute,
+    ConjugateGradient,
+    InputError,
+    Matern32,
+    MaxActions,
+    Prior,
+    PseudoInput,
+    UnitVector,
+    condition,
+)
 from itergp.learning.actions import elbo, projected
 from itergp.learning.exact import exact
 
 
 def run(kernel, policy, data, actions=8, noise=0.05):
     y = data.y[:, :1] if policy == "adversarial" else data.y
-    posterior = condition(Prior(KERNELS[kernel]), data.X, y, noise / data.counts, POLICIES[policy](), MaxActions(actions))
+    posterior = condition(
+        Prior(KERNELS[kernel]), data.X, y, noise / data.counts, POLICIES[policy](), MaxActions(actions)
+    )
     return posterior, y
 
 
 def within(data, y, noise):
     """- log density of the observations around the means of their rows."""
     lost = len(data.X_all) - len(data.X)
-    return 0.5 * (data.scatter / noise + y.shape[1] * (lost * np.log(2 * np.pi * noise) + np.log(data.counts).sum()))
+    return 0.5 * (
+        data.scatter / noise + y.shape[1] * (lost * np.log(2 * np.pi * noise) + np.log(data.counts).sum())
+    )
 
 
 @pytest.mark.parametrize(("kernel", "policy"), PAIRS)
 def test_the_values_are_those_of_the_state(kernel, policy):
     data = repeated()
     posterior, y = run(kernel, policy, data)
-    for objective, expected in ((elbo, posterior.state.elbo), (projected, posterior.state.projected_log_likelihood)):
+    for objective, expected in (
+        (elbo, posterior.state.elbo),
+        (projected, posterior.state.projected_log_likelihood),
+    ):
         value = objective(data.X, y, posterior.actions, **data.merged)(KERNELS[kernel], 0.05).value
         assert value * len(data.X_all) - within(data, y, 0.05) == pytest.approx(-expected, rel=1e-8, abs=1e-7)
 
@@ -54,7 +72,10 @@ def test_with_all_actions_both_are_the_likelihood_of_the_observations_before_mer
 def test_the_bound_holds_at_other_parameters_with_actions_held_fixed(policy):
     data = repeated()
     posterior, _ = run("matern32", policy, data)
-    bound, target = elbo(data.X, data.y, posterior.actions, **data.merged), exact(data.X, data.y, **data.merged)
+    bound, target = (
+        elbo(data.X, data.y, posterior.actions, **data.merged),
+        exact(data.X, data.y, **data.merged),
+    )
     for k, noise in ((Matern32(0.2), 0.05), (5.0 * Matern32(1.5), 0.01), (KERNELS["rbf"], 0.5)):
         assert bound(k, noise).value >= target(k, noise).value
 
@@ -62,7 +83,9 @@ def test_the_bound_holds_at_other_parameters_with_actions_held_fixed(policy):
 def test_the_bound_does_not_depend_on_the_basis_of_the_actions():
     data = repeated()
     S = np.random.default_rng(0).standard_normal((24, 5))
-    values = [elbo(data.X, data.y, Q, **data.merged)(KERNELS["sum"], 0.05).value for Q in (S, np.linalg.qr(S)[0])]
+    values = [
+        elbo(data.X, data.y, Q, **data.merged)(KERNELS["sum"], 0.05).value for Q in (S, np.linalg.qr(S)[0])
+    ]
     assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
@@ -84,21 +107,26 @@ def test_single_precision_tiles_are_near():
     data, k = make_data(300), KERNELS["matern32"]
     posterior = condition(Prior(k), data.X, data.y, 0.05, PseudoInput(), MaxActions(30))
     exactly, nearly = (
-        elbo(data.X, data.y, posterior.actions, compute=Compute(dtype))(k, 0.05) for dtype in ("float64", "float32")
+        elbo(data.X, data.y, posterior.actions, compute=Compute(dtype))(k, 0.05)
+        for dtype in ("float64", "float32")
     )
     assert exactly.value != nearly.value
-    assert nearly.value == pytest.approx(exactly.value, abs=1e-3)  # tau, the bound on rounding, costs a little
+    # tau, the bound on rounding, costs a little
+    assert nearly.value == pytest.approx(exactly.value, abs=1e-3)
     assert nearly.noise == pytest.approx(exactly.noise, rel=1e-2)
 
 
 def test_minimising_the_bound_raises_the_elbo_of_a_new_run():
-    """What the objective is for: a step down its gradient is a step up for the posterior that has the same actions."""
+    """What the objective is for: a step down its gradient is a step up for the posterior that has the same
+    actions."""
     data, k, noise = make_data(60), 1.0 * Matern32(0.2), 0.3
     posterior = condition(Prior(k), data.X, data.y, noise, ConjugateGradient(), MaxActions(6))
     found = elbo(data.X, data.y, posterior.actions)(k, noise)
     better = Matern32(0.2 - 1e-3 * np.sign(found.kernel["kernel.lengthscale"]))
     Q = posterior.actions
-    again = condition(Prior(better), data.X, data.y, noise, lambda state: None if state.rank else Q, MaxActions(6))
+    again = condition(
+        Prior(better), data.X, data.y, noise, lambda state: None if state.rank else Q, MaxActions(6)
+    )
     assert again.state.elbo > posterior.state.elbo
 
 
@@ -111,7 +139,11 @@ def test_a_product_under_way_hears_its_tick():
 
     data = repeated()
     for Q in (np.eye(24)[:, :3], UnitVector):
-        actions = Q if isinstance(Q, np.ndarray) else condition(Prior(KERNELS["rbf"]), data.X, data.y, 0.1, Q()).actions
+        actions = (
+            Q
+            if isinstance(Q, np.ndarray)
+            else condition(Prior(KERNELS["rbf"]), data.X, data.y, 0.1, Q()).actions
+        )
         with pytest.raises(LateError):
             elbo(data.X, data.y, actions, tick=late)(KERNELS["rbf"], 0.1)
 

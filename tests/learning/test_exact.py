@@ -58,7 +58,9 @@ def test_a_subset_is_the_likelihood_of_its_rows(noise):
     rows = np.array([3, 5, 8, 13, 21])
     found = subset(data.X, data.y, rows, **data.merged)(k, noise)
     share = (data.counts[rows] - 1).sum() / (data.counts - 1).sum()
-    expected = exact(data.X[rows], data.y[rows], counts=data.counts[rows], scatter=share * data.scatter)(k, noise)
+    expected = exact(data.X[rows], data.y[rows], counts=data.counts[rows], scatter=share * data.scatter)(
+        k, noise
+    )
     assert found.value == expected.value
     assert found.noise == expected.noise
 
@@ -72,7 +74,10 @@ def test_a_random_subset_repeats_with_its_seed_and_is_all_rows_at_most():
 
 def test_other_engines_give_the_same():
     data, k = repeated(), KERNELS["matern32"]
-    values = [exact(data.X, data.y, **data.merged, compute=Compute(engine=name))(k, 0.05).value for name in ("numpy", "jax")]
+    values = [
+        exact(data.X, data.y, **data.merged, compute=Compute(engine=name))(k, 0.05).value
+        for name in ("numpy", "jax")
+    ]
     assert values[0] == pytest.approx(values[1], rel=1e-12)
 
 
@@ -99,4 +104,6 @@ def test_a_kernel_that_does_not_fall_off_is_served():
     data = make_data()
     k = Linear(lengthscale=[0.5, 2.0])
     value = exact(data.X, data.y)(k, 1e-4).value
-    assert value == pytest.approx(negative_log_density(k(data.X, data.X) + 1e-4 * np.eye(40), data.y[:, None]) / 40, rel=1e-7)
+    assert value == pytest.approx(
+        negative_log_density(k(data.X, data.X) + 1e-4 * np.eye(40), data.y[:, None]) / 40, rel=1e-7
+    )

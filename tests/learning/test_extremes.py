@@ -34,7 +34,8 @@ def is_finite(found):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_the_corners_of_the_space_are_finite(objective, kernel):
-    """All parameters at an end of their range at once; lengths and the rest at opposite ends; then noise below its range."""
+    """All parameters at an end of their range at once; lengths and the rest at opposite ends; then noise
+    below its range."""
     space = Space.of(KERNELS[kernel], 0.1, Rows.of(DATA.X, DATA.y))
     low, high = space.lower.copy(), space.upper.copy()
     mixed = np.where(np.arange(low.size) % 2, low, high)
@@ -56,7 +57,8 @@ def test_the_stochastic_bound_is_finite_and_goes_on():
 
 @pytest.mark.parametrize("objective", ["exact", "sgpr"])
 def test_the_least_noise_is_really_computed(objective):
-    """At noise 1e-6 of the variance of a target that has none, values are no excuse: they change with the parameters."""
+    """At noise 1e-6 of the variance of a target that has none, values are no excuse: they change with the
+    parameters."""
     y = np.sin(DATA.X.sum(axis=1))
     evaluate = OBJECTIVES[objective](DATA.X, y)
     found = [evaluate(RBF(lengthscale), 1e-6) for lengthscale in (0.5, 1.0, 2.0, 20.0)]

@@ -1,4 +1,5 @@
-"""Bounds by inducing points: the collapsed one against its dense formula, the stochastic one against the collapsed one."""
+"""Bounds by inducing points: the collapsed one against its dense formula, the stochastic one against the
+collapsed one."""
 
 import numpy as np
 import pytest
@@ -57,7 +58,9 @@ def test_it_bounds_the_exact_objective_and_meets_it_with_all_rows(kernel):
 
 def test_repeated_inducing_points_do_no_harm():
     data, k = repeated(), KERNELS["rbf"]
-    once, twice = (sgpr(data.X, data.y, points, **data.merged)(k, 0.05) for points in (Z, np.concatenate([Z, Z])))
+    once, twice = (
+        sgpr(data.X, data.y, points, **data.merged)(k, 0.05) for points in (Z, np.concatenate([Z, Z]))
+    )
     assert twice.value == pytest.approx(once.value, rel=1e-6)
 
 
@@ -84,7 +87,8 @@ def test_the_stochastic_bound_of_all_rows_with_the_best_q_is_the_collapsed_one(k
 
 
 def test_with_batches_it_is_an_estimate_of_a_bound_that_q_makes_tight():
-    """After some steps the mean over batches lies just above the collapsed bound, and no step may bring it below."""
+    """After some steps the mean over batches lies just above the collapsed bound, and no step may bring it
+    below."""
     data, k = make_data(300), 1.0 * Matern32(lengthscale=0.6)
     collapsed = sgpr(data.X, data.y, 20)(k, 0.1).value
     stochastic = svgp(data.X, data.y, 20, batch=60, step=0.05)

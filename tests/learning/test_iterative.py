@@ -1,4 +1,5 @@
-"""The likelihood by products only: unbiased, exact where the preconditioner is, warm from call to call, and on time."""
+"""The likelihood by products only: unbiased, exact where the preconditioner is, warm from call to call,
+and on time."""
 
 import time
 
@@ -19,17 +20,23 @@ def numbers(found):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_with_every_row_in_the_preconditioner_nothing_is_random(kernel):
-    """Then P = K_hat but for the jitter, all variance is taken by the control variates, and value and gradient are exact."""
+    """Then P = K_hat but for the jitter, all variance is taken by the control variates, and value and
+    gradient are exact."""
     data, k = repeated(), KERNELS[kernel]
     found = iterative(data.X, data.y, **data.merged, probes=2, rank=1000, tolerance=1e-8)(k, 0.05)
-    np.testing.assert_allclose(numbers(found), numbers(exact(data.X, data.y, **data.merged)(k, 0.05)), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        numbers(found), numbers(exact(data.X, data.y, **data.merged)(k, 0.05)), rtol=1e-6, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern12", "periodic"])
 def test_it_is_unbiased_and_says_its_standard_error(kernel):
     """Over 40 seeds; a mean lies within 4 of its standard errors, each number for itself."""
     data, k = repeated(60), KERNELS[kernel]
-    objectives = [iterative(data.X, data.y, **data.merged, probes=4, rank=8, tolerance=1e-5, seed=seed) for seed in range(40)]
+    objectives = [
+        iterative(data.X, data.y, **data.merged, probes=4, rank=8, tolerance=1e-5, seed=seed)
+        for seed in range(40)
+    ]
     found = np.array([numbers(objective(k, 0.05)) for objective in objectives])
     expected, spread = numbers(exact(data.X, data.y, **data.merged)(k, 0.05)), found.std(axis=0, ddof=1)
     assert (spread > 0).all()
@@ -39,18 +46,25 @@ def test_it_is_unbiased_and_says_its_standard_error(kernel):
 
 
 def test_control_variates_take_variance_away():
-    """The larger the preconditioner, the smaller the spread between seeds: by ten times here, in value and gradient."""
+    """The larger the preconditioner, the smaller the spread between seeds: by ten times here, in value and
+    gradient."""
     data, k, spreads = repeated(60), 1.3 * RBF(1.0), []
     for rank in (1, 30):
-        some = [iterative(data.X, data.y, **data.merged, rank=rank, tolerance=1e-6, seed=seed)(k, 0.05) for seed in range(6)]
+        some = [
+            iterative(data.X, data.y, **data.merged, rank=rank, tolerance=1e-6, seed=seed)(k, 0.05)
+            for seed in range(6)
+        ]
         spreads.append(np.array([numbers(found) for found in some]).std(axis=0))
     assert (spreads[1] < 0.1 * spreads[0]).all()
 
 
 def test_its_gradient_is_near_that_of_its_own_value():
-    """Both are estimates with the same probes, so differences of the value agree up to what the probes leave open."""
+    """Both are estimates with the same probes, so differences of the value agree up to what the probes
+    leave open."""
     data = repeated(60)
-    assert_slopes(iterative(data.X, data.y, **data.merged, rank=60, tolerance=1e-9), KERNELS["matern32"], rtol=1e-4)
+    assert_slopes(
+        iterative(data.X, data.y, **data.merged, rank=60, tolerance=1e-9), KERNELS["matern32"], rtol=1e-4
+    )
 
 
 def test_single_precision_tiles_are_near_the_exact_value():
@@ -62,7 +76,8 @@ def test_single_precision_tiles_are_near_the_exact_value():
 
 
 def test_solutions_are_kept_for_the_next_call():
-    """A second call nearby agrees with a fresh objective, from fewer products; the same point again takes the quadrature only."""
+    """A second call nearby agrees with a fresh objective, from fewer products; the same point again takes
+    the quadrature only."""
     data = make_data(400)
     first, second = 1.0 * Matern32(0.5), 1.02 * Matern32(0.49)
     warm, cold = (iterative(data.X, data.y, rank=20, tolerance=1e-6) for _ in range(2))
@@ -134,7 +149,9 @@ def test_conjugate_gradients_solve_and_their_coefficients_are_a_quadrature():
     B = rng.standard_normal((n, 3))
     start = np.zeros_like(B)
     start[:, 2] = 0.9 * np.linalg.solve(A, B[:, 2])
-    solved = conjugate_gradients(lambda V: A @ V, lambda V: np.linalg.solve(P, V), B, start, np.full(3, 1e-12), 100)
+    solved = conjugate_gradients(
+        lambda V: A @ V, lambda V: np.linalg.solve(P, V), B, start, np.full(3, 1e-12), 100
+    )
     np.testing.assert_allclose(solved.X, np.linalg.solve(A, B), rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(solved.R, B - A @ solved.X, atol=1e-9)
     values, V = np.linalg.eigh(P)

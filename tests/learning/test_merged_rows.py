@@ -1,4 +1,5 @@
-"""Merged rows teach what the rows that they stand for teach: parameters, noise, predictions, from one distinct input on."""
+"""Merged rows teach what the rows that they stand for teach: parameters, noise, predictions, from one
+distinct input on."""
 
 import numpy as np
 import pytest
@@ -39,8 +40,12 @@ def test_a_merged_fit_is_the_unmerged_one(distinct, noise, options):
     assert merged.posterior_.problem.n == distinct < oracle.posterior_.problem.n == ROWS
     assert merged.noise_ == pytest.approx(oracle.noise_, rel=1e-3)
     for path, value in parameters(oracle.kernel_).items():
-        np.testing.assert_allclose(np.log(parameters(merged.kernel_)[path]), np.log(value), atol=0.02, err_msg=path)
-    for found, expected in zip(merged.predict(places, return_std=True), oracle.predict(places, return_std=True), strict=True):
+        np.testing.assert_allclose(
+            np.log(parameters(merged.kernel_)[path]), np.log(value), atol=0.02, err_msg=path
+        )
+    for found, expected in zip(
+        merged.predict(places, return_std=True), oracle.predict(places, return_std=True), strict=True
+    ):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * y.std())
 
 
@@ -70,7 +75,8 @@ def test_noise_beside_which_nothing_else_shows_is_found_by_every_method(distinct
 
 @pytest.mark.parametrize("distinct", DISTINCT)
 def test_intervals_hold_what_they_say(distinct):
-    """Of 20 data sets with the noise of the first, at the same places: 95 % of new observations, give or take 5 %."""
+    """Of 20 data sets with the noise of the first, at the same places: 95 % of new observations, give or
+    take 5 %."""
     inside = []
     for seed in range(20):
         X, y, places = repeated(distinct, 1.0, seed=seed)

@@ -1,4 +1,5 @@
-"""The nearest-neighbour likelihood: a density of all data; with every earlier row a neighbour, the marginal likelihood."""
+"""The nearest-neighbour likelihood: a density of all data; with every earlier row a neighbour, the
+marginal likelihood."""
 
 import numpy as np
 import pytest
@@ -37,7 +38,9 @@ def test_merged_rows_have_the_likelihood_of_the_observations_they_stand_for():
     group = np.repeat(np.arange(len(X)), counts)
     means = np.stack([y_all[group == g].mean(axis=0) for g in range(len(X))])
     scatter = float(((y_all - means[group]) ** 2).sum())
-    found = NeighbourLikelihood.at(KERNEL, Rows.of(X, means, counts, scatter), neighbours=len(X))(KERNEL, NOISE)
+    found = NeighbourLikelihood.at(KERNEL, Rows.of(X, means, counts, scatter), neighbours=len(X))(
+        KERNEL, NOISE
+    )
     assert np.isclose(found.value, -log_likelihood(X_all, y_all) / len(X_all), rtol=1e-10)
 
 

@@ -1,4 +1,5 @@
-"""A noise for each target: the objective is the sum of each target's own, and learning finds the noise of each."""
+"""A noise for each target: the objective is the sum of each target's own, and learning finds the noise of
+each."""
 
 import numpy as np
 import pytest
@@ -44,7 +45,9 @@ def test_it_is_the_density_of_the_data_before_merging(method):
     rows = Rows.of(data.X, data.y, data.counts, data.scatter)
     found = objective(method, rows, noise)(START, noise)
     K = START(X, X)
-    expected = sum(negative_log_density(K + v * np.eye(len(X)), y[:, [j]]) for j, v in enumerate(noise)) / len(X)
+    expected = sum(
+        negative_log_density(K + v * np.eye(len(X)), y[:, [j]]) for j, v in enumerate(noise)
+    ) / len(X)
     assert found.value == pytest.approx(expected, rel=1e-8)
 
 
@@ -59,8 +62,13 @@ def test_its_gradient_is_the_central_difference_of_its_value(method):
         slope = (ask(START, noise * step).value - ask(START, noise / step).value) / (2 * h)
         assert found.noise[j] * noise[j] == pytest.approx(slope, rel=1e-5, abs=1e-7)
     for path, value in parameters(START).items():
-        ends = [ask(with_parameters(START, parameters(START) | {path: value * np.exp(s)}), noise).value for s in (h, -h)]
-        assert np.sum(found.kernel[path] * value) == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-5, abs=1e-7)
+        ends = [
+            ask(with_parameters(START, parameters(START) | {path: value * np.exp(s)}), noise).value
+            for s in (h, -h)
+        ]
+        assert np.sum(found.kernel[path] * value) == pytest.approx(
+            (ends[0] - ends[1]) / (2 * h), rel=1e-5, abs=1e-7
+        )
 
 
 @pytest.mark.parametrize("noises", [(1e-4, 1.0), (1e-4, 1.0, 0.04)], ids=["two", "three"])
@@ -68,7 +76,9 @@ def test_its_gradient_is_the_central_difference_of_its_value(method):
 def test_each_noise_is_found_within_a_factor_of_two(n, repeats, noises):
     X, y = drawn(n, noises, repeats=repeats)
     data = merge_rows(X, y)
-    learned = learn(data.X, data.y, START, np.full(len(noises), 0.1), counts=data.counts, scatter=data.scatter)
+    learned = learn(
+        data.X, data.y, START, np.full(len(noises), 0.1), counts=data.counts, scatter=data.scatter
+    )
     assert all(("exact" if len(data.X) <= 1000 else "neighbours") in stage for stage in learned.stages)
     ratio = learned.noise / np.array(noises)
     assert (ratio > 0.5).all(), learned.noise
@@ -93,7 +103,9 @@ def test_ranges_are_in_units_of_each_target():
     kernel, noise = space.values(space.vector(START, np.array([0.2, 300.0])))
     np.testing.assert_allclose(noise, [0.2, 300.0])
     assert space.at_bounds(space.vector(START, np.array([0.2, 1e-9]))) == ("noise[1]",)
-    evaluation = Evaluation(0.0, {path: 0.0 * np.asarray(v) for path, v in parameters(kernel).items()}, np.array([2.0, 3.0]))
+    evaluation = Evaluation(
+        0.0, {path: 0.0 * np.asarray(v) for path, v in parameters(kernel).items()}, np.array([2.0, 3.0])
+    )
     theta = space.vector(START, np.array([0.2, 300.0]))
     np.testing.assert_allclose(space.slope(evaluation, theta)[-2:], [0.4, 900.0])
 

@@ -1,4 +1,5 @@
-"""Within a time limit learning begins with little, so that it gets somewhere on any machine and with any number of rows."""
+"""Within a time limit learning begins with little, so that it gets somewhere on any machine and with any
+number of rows."""
 
 from dataclasses import dataclass
 
@@ -16,7 +17,8 @@ BEST = np.log([0.5, 2.0, 1.5])  # lengthscales and scale, where the made-up like
 
 
 class Clock:
-    """Time goes by the work that is asked for: so much for a pair that is searched, so much for a row that is evaluated."""
+    """Time goes by the work that is asked for: so much for a pair that is searched, so much for a row that
+    is evaluated."""
 
     def __init__(self, monkeypatch, per_pair, per_row):
         self.now, self.work = 0.0, []
@@ -26,7 +28,9 @@ class Clock:
             size = rows.n if batch is None else min(batch, rows.n)
             clock.spend(per_pair * size * rows.n / 2, tick)
             clock.work.append((size, rows.n))
-            return Timed(rows, np.arange(size), np.zeros((size, 1)), tick=tick, seconds=per_row * size, clock=clock)
+            return Timed(
+                rows, np.arange(size), np.zeros((size, 1)), tick=tick, seconds=per_row * size, clock=clock
+            )
 
         monkeypatch.setattr(NeighbourLikelihood, "at", staticmethod(at))
         monkeypatch.setattr(training.time, "monotonic", lambda: clock.now)
@@ -46,7 +50,10 @@ class Timed(NeighbourLikelihood):
         self.clock.spend(self.seconds, self.tick)
         theta = np.log([*kernel.kernel.lengthscale, kernel.scale])
         slope = 2.0 * (theta - BEST)
-        gradient = {"kernel.lengthscale": slope[:2] / kernel.kernel.lengthscale, "scale": slope[2] / kernel.scale}
+        gradient = {
+            "kernel.lengthscale": slope[:2] / kernel.kernel.lengthscale,
+            "scale": slope[2] / kernel.scale,
+        }
         return Evaluation(float(((theta - BEST) ** 2).sum()), gradient, 0.0)
 
 
@@ -59,7 +66,8 @@ def made_up(n):
 @pytest.mark.parametrize("slow", [1.0, 30.0])
 @pytest.mark.parametrize("seconds", [2.0, 12.0, 36.0])
 def test_a_small_limit_gets_somewhere(monkeypatch, n, slow, seconds):
-    """As on two cores in 6 or, if slow, in 200 dimensions: 2 and 60 ns for a pair, 20 and 600 us for a row."""
+    """As on two cores in 6 or, if slow, in 200 dimensions: 2 and 60 ns for a pair, 20 and 600 us for a
+    row."""
     Clock(monkeypatch, slow * 2e-9, slow * 2e-5)
     found = learn(*made_up(n), START, 0.1, learn_noise=False, seconds=seconds)
     assert found.trace

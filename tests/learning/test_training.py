@@ -1,4 +1,5 @@
-"""Learning: ends near what made the data, keeps its time, returns the best point whatever ends it, and repeats exactly."""
+"""Learning: ends near what made the data, keeps its time, returns the best point whatever ends it, and
+repeats exactly."""
 
 import time
 
@@ -121,11 +122,15 @@ def test_targets_without_noise_reach_the_floor_and_the_result_says_so():
     learned = learn(X, np.sin(3 * X[:, 0]), 1.0 * RBF([1.0]), 0.1)
     variance = np.mean(np.sin(3 * X[:, 0]) ** 2)
     assert learned.noise < 3 * NOISE_RANGE[0] * variance
-    assert any("noise" in name for name in learned.at_bounds) == (learned.noise <= 1.001 * NOISE_RANGE[0] * variance)
+    assert any("noise" in name for name in learned.at_bounds) == (
+        learned.noise <= 1.001 * NOISE_RANGE[0] * variance
+    )
 
 
 @pytest.mark.parametrize(
-    "y", [np.zeros(50), np.full(50, 3.0), 1e-12 * np.arange(50.0), 1e12 * np.arange(50.0)], ids=["zero", "equal", "tiny", "huge"]
+    "y",
+    [np.zeros(50), np.full(50, 3.0), 1e-12 * np.arange(50.0), 1e12 * np.arange(50.0)],
+    ids=["zero", "equal", "tiny", "huge"],
 )
 def test_odd_targets_leave_finite_parameters(y):
     X = np.random.default_rng(0).standard_normal((50, 2))
@@ -180,7 +185,11 @@ def test_lengthscales_on_some_columns_are_sought_in_the_units_of_these(columns, 
     """As a kernel of data with these columns alone."""
     inner = Matern32(np.ones(len(columns)))
     alone, found = ranges(inner, X_UNITS[:, columns])["lengthscale"], ranges(wrap(inner.on(columns)), X_UNITS)
-    path = next(path for path, values in found.items() if path.endswith("kernel.lengthscale") and values.shape[1] == len(columns))
+    path = next(
+        path
+        for path, values in found.items()
+        if path.endswith("kernel.lengthscale") and values.shape[1] == len(columns)
+    )
     np.testing.assert_allclose(found[path], alone)
     least, most, middle = alone / X_UNITS[:, columns].std(axis=0)
     assert (least < middle).all()
@@ -195,11 +204,15 @@ def test_a_periodic_lengthscale_has_no_unit_and_its_period_that_of_x(unit):
 
 
 def test_the_unit_of_a_column_does_not_change_what_is_learned_on_another():
-    """Unscaled data, with a column of timestamps beside one of order 1: the same fit as with both of order 1."""
+    """Unscaled data, with a column of timestamps beside one of order 1: the same fit as with both of order
+    1."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (120, 2))
     y = np.sin(6 * X[:, 0]) + 0.5 * np.cos(4 * X[:, 1]) + 0.1 * rng.standard_normal(120)
-    fits = [learn(X * [1.0, u], y, 1.0 * RBF(0.5).on([0]) + 1.0 * RBF(0.5 * u).on([1]), 0.1, method="exact") for u in (1.0, 1e7)]
+    fits = [
+        learn(X * [1.0, u], y, 1.0 * RBF(0.5).on([0]) + 1.0 * RBF(0.5 * u).on([1]), 0.1, method="exact")
+        for u in (1.0, 1e7)
+    ]
     assert fits[1].noise == pytest.approx(fits[0].noise, rel=1e-3)
     for path, value in parameters(fits[0].kernel).items():
         unit = 1e7 if path == "right.kernel.kernel.lengthscale" else 1.0

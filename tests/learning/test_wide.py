@@ -1,4 +1,5 @@
-"""Tables with more features than their rows can tell apart: one shared lengthscale, and the few features that matter."""
+"""Tables with more features than their rows can tell apart: one shared lengthscale, and the few features
+that matter."""
 
 import subprocess
 import sys
@@ -49,11 +50,15 @@ def test_it_is_the_exact_likelihood_of_the_expanded_kernel(leaf):
 
 
 def test_inputs_far_from_the_origin_have_the_likelihood_of_their_differences():
-    """Also for the features that have a lengthscale of their own: at 2^40 coordinates would round before they differ."""
+    """Also for the features that have a lengthscale of their own: at 2^40 coordinates would round before
+    they differ."""
     d, rng = 70, np.random.default_rng(3)
-    X, y = np.round(rng.standard_normal((60, d)) * 2**10) / 2**10, rng.standard_normal(60)  # so that shifting is exact
+    # so that shifting is exact
+    X, y = np.round(rng.standard_normal((60, d)) * 2**10) / 2**10, rng.standard_normal(60)
     shared, kernel = reduced(Matern32(np.linspace(5.0, 9.0, d)), d, (4, 60), (1.3, 0.2, 0.4))
-    near, far = (SharedLikelihood.of(shared, Rows.of(X + offset, y))(kernel, 1e-4).value for offset in (0.0, 2.0**40))
+    near, far = (
+        SharedLikelihood.of(shared, Rows.of(X + offset, y))(kernel, 1e-4).value for offset in (0.0, 2.0**40)
+    )
     assert far == pytest.approx(near, rel=1e-9)
 
 
@@ -90,7 +95,9 @@ def test_gains_are_those_of_a_kernel_that_is_multiplied():
         assert 1.5 * gains[c] == pytest.approx(best, rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize(("n", "d", "expected"), [(300, 64, False), (300, 65, True), (1299, 65, True), (1300, 65, False)])
+@pytest.mark.parametrize(
+    ("n", "d", "expected"), [(300, 64, False), (300, 65, True), (1299, 65, True), (1300, 65, False)]
+)
 def test_a_table_is_wide_where_rows_are_few_for_its_features(n, d, expected):
     rows = Rows.of(np.random.default_rng(0).standard_normal((n, d)), np.zeros(n))
     assert is_wide(ard(d), rows) is expected
@@ -142,7 +149,9 @@ def test_given_lengthscales_keep_their_ratios():
     units = np.linspace(1.0, 3.0, 80)
     found = learn(X * units, y - y.mean(), 1.0 * Matern32(9.0 * units), 0.1)
     plain = learn(X, y - y.mean(), ard(80), 0.1)
-    np.testing.assert_allclose(found.kernel.kernel.lengthscale / units, plain.kernel.kernel.lengthscale, rtol=1e-2)
+    np.testing.assert_allclose(
+        found.kernel.kernel.lengthscale / units, plain.kernel.kernel.lengthscale, rtol=1e-2
+    )
 
 
 def test_each_target_may_have_its_own_noise():
@@ -219,7 +228,9 @@ def test_the_number_of_free_parameters_does_not_grow_with_the_features(monkeypat
 
     def evaluate(self, kernel, noise):
         sizes.append(np.size(parameters(kernel)["kernel.lengthscale"]))
-        return Evaluation(0.0, {path: np.zeros(np.shape(value)) for path, value in parameters(kernel).items()}, 0.0)
+        return Evaluation(
+            0.0, {path: np.zeros(np.shape(value)) for path, value in parameters(kernel).items()}, 0.0
+        )
 
     monkeypatch.setattr(wide.SharedLikelihood, "__call__", evaluate)
     for d in (70, 700):
@@ -232,9 +243,15 @@ def test_the_number_of_free_parameters_does_not_grow_with_the_features(monkeypat
 def test_a_wide_fit_needs_no_jax():
     code = (
         "import sys, numpy as np, itergp; r = np.random.default_rng(0); X = r.standard_normal((60, 90));"
-        "m = itergp.IterGPRegressor().fit(X, X[:, 0]); m.predict(X, return_std=True); print('jax' in sys.modules)"
+        "m = itergp.IterGPRegressor().fit(X, X[:, 0]); m.predict(X, return_std=True); print('jax' in "
+        "sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "False"
+    )
 
 
 def test_intervals_hold_and_few_features_among_many_are_better_than_one_lengthscale():

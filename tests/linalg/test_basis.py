@@ -60,7 +60,8 @@ def test_branches_of_columns_and_factors_do_not_see_each_other():
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_any_history_of_rows_columns_and_branches_is_a_matrix_of_its_own(data):
-    """Each version, and each that goes on from an earlier one, stays what was put into it; told by plain copies."""
+    """Each version, and each that goes on from an earlier one, stays what was put into it; told by plain
+    copies."""
     own = np.random.default_rng(data.draw(st.integers(0, 2**16)))
     versions = [(Columns(3), np.zeros((3, 0)))]
     for _ in range(data.draw(st.integers(1, 25))):
@@ -96,7 +97,8 @@ def allocated(monkeypatch):
 
 
 def test_a_stream_of_rows_and_columns_copies_each_number_a_few_times(allocated):
-    """A thousand rows, and a column with each: not a thousand matrices, but a few; and room for a quarter more at most."""
+    """A thousand rows, and a column with each: not a thousand matrices, but a few; and room for a quarter
+    more at most."""
     columns = Columns(500).append(np.zeros((500, 500)))
     once = sum(allocated)
     for n in range(500, 1500):
@@ -154,7 +156,9 @@ def test_a_factor_grows_and_solves():
     L, B = np.linalg.cholesky(G), rng.standard_normal((150, 2))
     np.testing.assert_allclose(factor.L(), L, atol=1e-10)
     np.testing.assert_allclose(factor.solve(B), scipy.linalg.solve_triangular(L, B, lower=True), atol=1e-9)
-    np.testing.assert_allclose(factor.solve_transposed(B[:40], 40), scipy.linalg.solve(L[:40, :40].T, B[:40]), atol=1e-9)
+    np.testing.assert_allclose(
+        factor.solve_transposed(B[:40], 40), scipy.linalg.solve(L[:40, :40].T, B[:40]), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("columns", [1, 3, 50])
@@ -162,12 +166,17 @@ def test_solves_with_large_factors_are_those_of_lapack(columns):
     """Few right-hand sides go through slabs of rows. Errors as in LAPACK: relative to L x, row by row."""
     r = 4 * itergp.linalg.basis.SLAB + 37
     L = np.tril(rng.standard_normal((r, r))) / r**0.5 + 2 * np.eye(r)
-    factor, B = Factor.of(L[:-20, :-20]).append(L[-20:, :-20].T, L[-20:, -20:]), rng.standard_normal((r, columns))
+    factor, B = (
+        Factor.of(L[:-20, :-20]).append(L[-20:, :-20].T, L[-20:, -20:]),
+        rng.standard_normal((r, columns)),
+    )
     for size in (r, r - 400, 1):
         for solve, A in ((factor.solve, L[:size, :size]), (factor.solve_transposed, L[:size, :size].T)):
             X = solve(B[:size], size)
             assert (np.abs(A @ X - B[:size]) <= 1e-14 * (np.abs(A) @ np.abs(X))).all()
-    np.testing.assert_allclose(factor.solve(B), scipy.linalg.solve_triangular(L, B, lower=True), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        factor.solve(B), scipy.linalg.solve_triangular(L, B, lower=True), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_cholesky_drops_what_depends_on_earlier_columns_and_keeps_their_order():

@@ -1,4 +1,5 @@
-"""The C++ functions, called directly: they check what they are given, and no number of threads ends the process."""
+"""The C++ functions, called directly: they check what they are given, and no number of threads ends the
+process."""
 
 import os
 import subprocess
@@ -52,7 +53,14 @@ def symmetric(**changed):
 
 
 def cross(**changed):
-    given = {"kernel": kernel64(), "V": np.ones((BLOCK, 1)), "out": np.zeros((BLOCK, 1)), "first": 0, "last": 4, "threads": 2}
+    given = {
+        "kernel": kernel64(),
+        "V": np.ones((BLOCK, 1)),
+        "out": np.zeros((BLOCK, 1)),
+        "first": 0,
+        "last": 4,
+        "threads": 2,
+    }
     tiles.cross64(*(given | changed).values())
 
 
@@ -102,11 +110,17 @@ def likelihood(**changed):
 HUGE = 2**62
 WRONG = {
     "symmetric: no thread": (symmetric, {"out": np.zeros((0, BLOCK, 1))}),
-    "symmetric: a first offset above 0": (symmetric, {"offsets": np.array([PANEL * BLOCK, 2 * PANEL * BLOCK])}),
+    "symmetric: a first offset above 0": (
+        symmetric,
+        {"offsets": np.array([PANEL * BLOCK, 2 * PANEL * BLOCK])},
+    ),
     "symmetric: a first offset below 0": (symmetric, {"offsets": np.array([-PANEL * BLOCK, 0])}),
     "symmetric: one offset below 0": (symmetric, {"offsets": np.array([-PANEL * BLOCK])}),
     "symmetric: no offset": (symmetric, {"offsets": np.zeros(0, dtype=np.int64)}),
-    "symmetric: more stored panels than panels": (symmetric, {"offsets": np.cumsum([0, *[PANEL * BLOCK] * 4, 0])}),
+    "symmetric: more stored panels than panels": (
+        symmetric,
+        {"offsets": np.cumsum([0, *[PANEL * BLOCK] * 4, 0])},
+    ),
     "symmetric: a store too small": (symmetric, {"store": np.zeros(PANEL * BLOCK - 1)}),
     "symmetric: panels beyond the last": (symmetric, {"last": HUGE}),
     "symmetric: panels before the first": (symmetric, {"first": -1}),
@@ -122,9 +136,15 @@ WRONG = {
     "search: rows beyond the points": (search, {"right_rows": BLOCK + 1}),
     "likelihood: no thread": (likelihood, {"threads": 0}),
     "likelihood: a row beyond the points": (likelihood, {"rows": np.arange(1, 71, dtype=np.int32)}),
-    "likelihood: a neighbour beyond the points": (likelihood, {"neighbours": np.full((70, 3), 70, dtype=np.int32)}),
+    "likelihood: a neighbour beyond the points": (
+        likelihood,
+        {"neighbours": np.full((70, 3), 70, dtype=np.int32)},
+    ),
     "likelihood: a neighbour before none": (likelihood, {"neighbours": np.full((70, 3), -2, dtype=np.int32)}),
-    "likelihood: more neighbours than can be counted": (likelihood, {"neighbours": np.full((70, 70_000), -1, dtype=np.int32)}),
+    "likelihood: more neighbours than can be counted": (
+        likelihood,
+        {"neighbours": np.full((70, 70_000), -1, dtype=np.int32)},
+    ),
     "likelihood: chunks beyond the last": (likelihood, {"sums": np.zeros((3, 6)), "last": 3}),
 }
 
@@ -147,7 +167,8 @@ def test_groups_of_other_numbers_than_float32_and_float64_are_refused(size):
 
 
 def test_the_sums_of_threads_are_those_of_their_panels_however_many_run():
-    """Share t holds the panels p with p % shares == t: also where a call starts in the middle, and for shares without panels."""
+    """Share t holds the panels p with p % shares == t: also where a call starts in the middle, and for
+    shares without panels."""
     K, V, panels = kernel64(3), np.random.default_rng(1).standard_normal((3 * BLOCK, 1)), 3 * BLOCK // PANEL
     nothing = np.zeros(0), np.zeros(1, dtype=np.int64)
     alone = [np.zeros((1, 3 * BLOCK, 1)) for _ in range(panels)]
@@ -222,14 +243,16 @@ print("done")
 
 @LIMITS
 def test_where_there_is_no_memory_for_the_work_itself_there_is_an_error():
-    """10,000 neighbours need 800 MB for one group of likelihoods: MemoryError, from whichever thread meets it."""
+    """10,000 neighbours need 800 MB for one group of likelihoods: MemoryError, from whichever thread meets
+    it."""
     program = """
 import resource
 import numpy as np
 from itergp.linalg._native import _tiles
 n, m = 130, 10_000
 given = [1], [0], [1.0], [0.0], 0.0, np.ones((n, 1)), np.ones((n, 1)), np.ones(n), np.ones(n)
-rows, J, values, sums = np.arange(n, dtype=np.int32), np.full((n, m), -1, np.int32), np.zeros(n), np.zeros((3, 5))
+rows, J = np.arange(n, dtype=np.int32), np.full((n, m), -1, np.int32)
+values, sums = np.zeros(n), np.zeros((3, 5))
 with open("/proc/self/statm") as sizes:
     mapped = int(sizes.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (mapped + 100 * 2**20, resource.RLIM_INFINITY))

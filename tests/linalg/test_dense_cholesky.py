@@ -38,7 +38,9 @@ def test_blocks_give_the_factor_and_the_inverse_of_lapack(monkeypatch, n):
     L, failed = factor(A.copy(order="F"), tick)
     assert not failed
     np.testing.assert_allclose(L, np.linalg.cholesky(A), rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(np.tril(inverse(L.copy(order="F"), tick)), np.tril(np.linalg.inv(A)), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(
+        np.tril(inverse(L.copy(order="F"), tick)), np.tril(np.linalg.inv(A)), rtol=1e-9, atol=1e-11
+    )
     assert len(calls) >= 2 + (n // 16) ** 2  # at least once for each pair of blocks
 
 

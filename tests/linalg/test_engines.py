@@ -83,7 +83,9 @@ def test_an_object_with_the_methods_is_an_engine():
     data, prior, engine = make_data(), Prior(KERNELS["rbf"]), Counting()
     posterior = condition(prior, data.X, data.y, 0.1, compute=Compute(engine=engine))
     assert engine.tiles > 0
-    np.testing.assert_allclose(posterior.mean(data.X_new), exact(prior, data.X, data.y, 0.1, data.X_new).mean, rtol=1e-8)
+    np.testing.assert_allclose(
+        posterior.mean(data.X_new), exact(prior, data.X, data.y, 0.1, data.X_new).mean, rtol=1e-8
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,7 +57,9 @@ def test_products_are_those_of_the_dense_matrix(kernel, engine, dtype):
             assert np.array_equal(first, second)  # stored tiles change nothing
             error = np.linalg.norm(first - exact, axis=0)
             size = np.linalg.norm(dense(kernel, n), 2) if n == 1 else np.linalg.norm(exact, axis=0)
-            assert (error <= np.maximum(1e-13 * size, gram.rounding(n, size) * (1 if dtype == "float32" else 10))).all(), (
+            assert (
+                error <= np.maximum(1e-13 * size, gram.rounding(n, size) * (1 if dtype == "float32" else 10))
+            ).all(), (
                 n,
                 cache,
             )
@@ -109,7 +111,9 @@ def test_a_vector_gives_a_vector():
     np.testing.assert_array_equal(gram @ block(65)[:, 1], (gram @ block(65)[:, 1:2])[:, 0])
 
 
-@pytest.mark.parametrize("V", [np.ones(64), np.ones((64, 2)), np.ones((65, 2, 1)), np.full(65, np.nan), "text"])
+@pytest.mark.parametrize(
+    "V", [np.ones(64), np.ones((64, 2)), np.ones((65, 2, 1)), np.full(65, np.nan), "text"]
+)
 def test_a_wrong_right_hand_side_is_refused(V):
     gram = Gram(KERNELS["rbf"], inputs(65))
     with pytest.raises(InputError, match="V "):
@@ -117,7 +121,9 @@ def test_a_wrong_right_hand_side_is_refused(V):
     assert gram.passes == 0
 
 
-@pytest.mark.parametrize(("engine", "dtype"), FLAVOURS + [("native", dtype) for dtype in ("float64", "float32") if NATIVE])
+@pytest.mark.parametrize(
+    ("engine", "dtype"), FLAVOURS + [("native", dtype) for dtype in ("float64", "float32") if NATIVE]
+)
 @pytest.mark.parametrize("columns", [1, 5])
 def test_more_rows_change_no_bit_of_the_products_of_the_old_ones(engine, dtype, columns):
     rng = np.random.default_rng(0)
@@ -139,7 +145,9 @@ def test_two_gram_matrices_that_grew_from_one_do_not_share_their_tiles():
     gram = Gram(KERNELS["rbf"], X[:300])
     left, right = gram.extended(X[300:600]), gram.extended(X[600:])
     for grown, rows in ((left, np.r_[0:600]), (right, np.r_[0:300, 600:900])):
-        np.testing.assert_allclose(grown @ np.ones(600), KERNELS["rbf"](X[rows], X[rows]).sum(axis=1), rtol=1e-12)
+        np.testing.assert_allclose(
+            grown @ np.ones(600), KERNELS["rbf"](X[rows], X[rows]).sum(axis=1), rtol=1e-12
+        )
     np.testing.assert_allclose(gram @ np.ones(300), KERNELS["rbf"](X[:300], X[:300]).sum(axis=1), rtol=1e-12)
 
 
@@ -184,7 +192,10 @@ def test_far_from_the_origin_float32_products_stay_accurate():
 
 def test_rounding_depends_on_the_rows_reached_alone():
     X = inputs(65)
-    gram, more = Gram(Linear(), X, Compute("float32")), Gram(Linear(), np.concatenate([X, 100 * X]), Compute("float32"))
+    gram, more = (
+        Gram(Linear(), X, Compute("float32")),
+        Gram(Linear(), np.concatenate([X, 100 * X]), Compute("float32")),
+    )
     assert gram.rounding(65) == more.rounding(65)
     assert more.rounding(130) > more.rounding(65)
     assert gram.rounding(65, 0.0, "float64") < 1e-8 * gram.rounding(65)

@@ -1,4 +1,5 @@
-"""Memory within the limits of the machine, of control groups and of the process; libraries that would crash are not started."""
+"""Memory within the limits of the machine, of control groups and of the process; libraries that would
+crash are not started."""
 
 import os
 import subprocess
@@ -11,7 +12,9 @@ import itergp.posterior.local as local
 from itergp import RBF, Compute, MaxActions, MemoryLimitError, Prior, condition
 from itergp.linalg import engines, libraries, memory
 
-LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of address space are kept on Linux")
+LINUX = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="limits of address space are kept on Linux"
+)
 GB = 10**9
 
 
@@ -48,7 +51,8 @@ def test_without_groups_the_machine_decides(system):
 
 
 def test_the_groups_around_the_own_one_count_too(system):
-    """Version 2, nested: a limit of the group itself, of one around it, or of both, where the least is left."""
+    """Version 2, nested: a limit of the group itself, of one around it, or of both, where the least is
+    left."""
     system("proc/self/cgroup", "0::/machine/job/step\n")
     version_2(system, "machine/job/step/", "max", 3 * GB)
     version_2(system, "machine/job/", 10 * GB, 4 * GB)
@@ -108,8 +112,15 @@ def test_without_a_limit_little_is_read(system, monkeypatch):
 
 def run(program: str, megabytes: int | None = None) -> subprocess.CompletedProcess:
     """A program under a limit of address space that holds from its start."""
-    begin = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({megabytes} * 2**20,) * 2)\n" if megabytes else ""
-    command, few = [sys.executable, "-W", "ignore", "-c", begin + program], os.environ | {"OMP_NUM_THREADS": "2"}
+    begin = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({megabytes} * 2**20,) * 2)\n"
+        if megabytes
+        else ""
+    )
+    command, few = (
+        [sys.executable, "-W", "ignore", "-c", begin + program],
+        os.environ | {"OMP_NUM_THREADS": "2"},
+    )
     return subprocess.run(command, capture_output=True, text=True, timeout=180, env=few)
 
 
@@ -141,22 +152,38 @@ except MemoryError:
 @pytest.mark.parametrize("megabytes", [60, 150, 300])
 def test_libraries_that_do_not_fit_are_not_loaded(megabytes):
     """Where OpenBLAS would end the program or hang, and imports would fail half way."""
-    program = "import itergp\ntry:\n    itergp.IterGPRegressor\nexcept itergp.MemoryLimitError as error:\n    print(error)"
+    program = (
+        "import itergp\ntry:\n    itergp.IterGPRegressor\nexcept itergp.MemoryLimitError as error:\n  "
+        "  print(error)"
+    )
     done = run(program, megabytes)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "address space" in done.stdout
 
 
 @LINUX
-@pytest.mark.parametrize(("n", "megabytes"), [(500, 80), (500, 1500), (3000, 500), (3000, 650), (3000, 850), (3000, 2000)])
+@pytest.mark.parametrize(
+    ("n", "megabytes"), [(500, 80), (500, 1500), (3000, 500), (3000, 650), (3000, 850), (3000, 2000)]
+)
 def test_a_fit_under_a_limit_ends_well_or_says_that_it_needs_more(n, megabytes, tmp_path):
     """Never by a signal, never in the words of another library. 500 rows learn by JAX, 3,000 without it."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 3))
     table = np.column_stack([X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(n)])
     np.savetxt(tmp_path / "train.csv", table, delimiter=",", header="a,b,c,y", comments="")
-    asked = ["fit", str(tmp_path / "train.csv"), "--target", "y", "--budget", "20 actions", "--out", str(tmp_path / "m.itergp")]
-    done = run(f"import sys\nsys.argv = ['itergp', *{asked!r}]\nfrom itergp.cli import main\nmain()", megabytes)
+    asked = [
+        "fit",
+        str(tmp_path / "train.csv"),
+        "--target",
+        "y",
+        "--budget",
+        "20 actions",
+        "--out",
+        str(tmp_path / "m.itergp"),
+    ]
+    done = run(
+        f"import sys\nsys.argv = ['itergp', *{asked!r}]\nfrom itergp.cli import main\nmain()", megabytes
+    )
     if done.returncode:
         assert done.returncode == 1, done.stderr[-2000:]
         assert "address space" in done.stderr
@@ -178,7 +205,9 @@ def test_where_jax_has_no_room_other_engines_serve_and_whoever_asks_for_it_is_to
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(10**9, MemoryLimitError), (None, ImportError)])
-def test_any_library_that_could_not_be_mapped_is_told_as_a_limit_where_there_is_one(monkeypatch, limit, expected):
+def test_any_library_that_could_not_be_mapped_is_told_as_a_limit_where_there_is_one(
+    monkeypatch, limit, expected
+):
     monkeypatch.setattr(libraries, "address_space", lambda: limit)
     with pytest.raises(expected, match="libthis"), libraries.loading():
         raise ImportError("libthis.so: failed to map segment from shared object")
@@ -202,7 +231,9 @@ def test_little_memory_means_small_batches_of_local_actions_and_the_same_predict
     sizes = []
     weights = local.LocalPosterior.local_weights
     monkeypatch.setattr(
-        local.LocalPosterior, "local_weights", lambda self, X, *more: [sizes.append(len(X)), weights(self, X, *more)][1]
+        local.LocalPosterior,
+        "local_weights",
+        lambda self, X, *more: [sizes.append(len(X)), weights(self, X, *more)][1],
     )
     monkeypatch.setattr(local, "available_bytes", lambda: 10**6)
     few = posterior.marginals(X_new)

@@ -1,4 +1,5 @@
-"""The native engine: stated errors, every shape, every instruction set, the same bits for the same number of threads."""
+"""The native engine: stated errors, every shape, every instruction set, the same bits for the same number
+of threads."""
 
 import os
 import signal
@@ -44,7 +45,10 @@ def test_exp_and_square_root_err_by_less_than_four_units_in_the_last_place(instr
     x = np.concatenate(
         [rng.uniform(0, 1, 50_000), rng.uniform(0, 80, 50_000), 10.0 ** rng.uniform(-12, 0, 10_000), [0.0]]
     ).astype(dtype)
-    for name, exact in (("exp_minus", np.exp(-x.astype(np.longdouble))), ("square_root", np.sqrt(x.astype(np.longdouble)))):
+    for name, exact in (
+        ("exp_minus", np.exp(-x.astype(np.longdouble))),
+        ("square_root", np.sqrt(x.astype(np.longdouble))),
+    ):
         result = np.empty_like(x)
         getattr(tiles, f"{name}{bits}")(x, result)
         unit = np.spacing(np.abs(exact).astype(dtype)).astype(np.longdouble)
@@ -75,14 +79,19 @@ def test_products_agree_with_the_formula_for_every_shape(instruction_set, kernel
             assert np.abs(out - K @ V).max() <= TOLERANCE[dtype] * scale
         cross = native.ENGINE.product(kernel, X_new, X, V, np.dtype(dtype), no_tick)
         assert np.abs(cross - K_new @ V).max() <= TOLERANCE[dtype] * scale
-        assert np.abs(native.ENGINE.dense(kernel, X_new, X, np.dtype(dtype)) - K_new).max() <= TOLERANCE[dtype] * K.max()
+        assert (
+            np.abs(native.ENGINE.dense(kernel, X_new, X, np.dtype(dtype)) - K_new).max()
+            <= TOLERANCE[dtype] * K.max()
+        )
 
 
 def test_the_same_number_of_threads_gives_the_same_bits():
     rng = np.random.default_rng(1)
     X, V = rng.standard_normal((3000, 4)), rng.standard_normal((3000, 5))
     for threads in (1, 2, 3):
-        products = [Gram(Matern32(1.0), X, Compute("float32", threads=threads, cache=0)) @ V for _ in range(3)]
+        products = [
+            Gram(Matern32(1.0), X, Compute("float32", threads=threads, cache=0)) @ V for _ in range(3)
+        ]
         assert np.array_equal(products[0], products[1])
         assert np.array_equal(products[0], products[2])
 
@@ -124,7 +133,9 @@ def test_a_product_stops_when_asked():
 
     X = np.random.default_rng(3).standard_normal((20_000, 2))
     with pytest.raises(EnoughError):
-        native.ENGINE.symmetric(RBF(1.0), X, np.ones((20_000, 64)), np.dtype("float32"), TileCache(0), 0, tick)
+        native.ENGINE.symmetric(
+            RBF(1.0), X, np.ones((20_000, 64)), np.dtype("float32"), TileCache(0), 0, tick
+        )
 
 
 @pytest.mark.parametrize(
@@ -185,15 +196,19 @@ def test_control_c_is_answered_while_a_product_runs():
         "import numpy as np\n"
         "from itergp import RBF, Compute\n"
         "from itergp.linalg.gram import Gram\n"
-        "gram = Gram(RBF(1.0), np.random.default_rng(0).standard_normal((200_000, 10)), Compute('float32', cache=0))\n"
+        "gram = Gram(RBF(1.0), np.random.default_rng(0).standard_normal((200_000, 10)), Compute('float32', "
+        "cache=0))\n"
         "print('ready', flush=True)\n"
         "gram @ np.ones(200_000)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline().strip() == "ready"
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     asked = time.perf_counter()
     _, messages = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in messages
-    assert time.perf_counter() - asked < 5.0  # a busy machine; the product itself would take several times as long
+    # a busy machine; the product itself would take several times as long
+    assert time.perf_counter() - asked < 5.0

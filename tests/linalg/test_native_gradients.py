@@ -1,4 +1,5 @@
-"""Gradients in C++: those of autodiff and of differences, for every shape, every instruction set, any number of threads."""
+"""Gradients in C++: those of autodiff and of differences, for every shape, every instruction set, any
+number of threads."""
 
 from dataclasses import dataclass
 
@@ -23,13 +24,20 @@ STATIONARY = {
     "sum": 0.7 * (Matern32(0.5) + 0.5 * RBF(1.5) + 2.0 * Constant(0.3)),
     "constant": 2.0 * Constant(0.3),
 }
-SHAPES = [(1, 1, 1, 1), (1, 130, 2, 3), (65, 1, 3, 40), (64, 64, 20, 2), (63, 129, 7, 17), (200, 31, 1, 1)]  # n0, n1, d, r
+# n0, n1, d, r
+SHAPES = [(1, 1, 1, 1), (1, 130, 2, 3), (65, 1, 3, 40), (64, 64, 20, 2), (63, 129, 7, 17), (200, 31, 1, 1)]
 
 
 def with_columns(d):
     """One kernel with everything that is served: scales above sums, columns, lengthscales of both sorts."""
-    inner = RationalQuadratic(0.8, alpha=0.7).on([d - 1]) + 0.4 * Matern52(np.linspace(0.5, 1.5, d)) + Matern12(1.1)
-    return 1.7 * (0.6 * inner) + Constant(0.2) + Matern32([0.9] * (d - d // 2)).on(range(d - 1, d // 2 - 1, -1))
+    inner = (
+        RationalQuadratic(0.8, alpha=0.7).on([d - 1])
+        + 0.4 * Matern52(np.linspace(0.5, 1.5, d))
+        + Matern12(1.1)
+    )
+    return (
+        1.7 * (0.6 * inner) + Constant(0.2) + Matern32([0.9] * (d - d // 2)).on(range(d - 1, d // 2 - 1, -1))
+    )
 
 
 def problem(n0, n1, d, r, seed=0):
@@ -86,7 +94,9 @@ def test_gradients_for_every_shape(instruction_set, shape):
 def test_the_tree_is_that_of_autodiff(shape):
     X0, X1, A, B = problem(*shape)
     scale, kernel = float((np.abs(A) @ np.abs(B).T).sum()), with_columns(shape[2])
-    found, expected = (engine.gradient(kernel, X0, X1, A, B) for engine in (native.ENGINE, engines.get("jax")))
+    found, expected = (
+        engine.gradient(kernel, X0, X1, A, B) for engine in (native.ENGINE, engines.get("jax"))
+    )
     assert_close(found, expected, 1e-13, scale)
     types = [[type(value) for value in parameters(tree).values()] for tree, _ in (found, expected)]
     assert types[0] == types[1]
@@ -96,7 +106,9 @@ def test_the_tree_is_that_of_autodiff(shape):
 def test_points_that_coincide_have_the_derivative_of_autodiff(instruction_set, kernel):
     X0, _, A, _ = problem(20, 1, 2, 2)
     X0 = np.repeat(X0[:5], 4, axis=0)
-    found, expected = (engine.gradient(kernel, X0, X0, A, A) for engine in (native.ENGINE, engines.get("jax")))
+    found, expected = (
+        engine.gradient(kernel, X0, X0, A, A) for engine in (native.ENGINE, engines.get("jax"))
+    )
     assert_close(found, expected, 1e-13, float((np.abs(A) @ np.abs(A).T).sum()))
     assert not native.ENGINE.gradient(kernel, X0[:4], X0[:4], A[:4], A[:4])[1].any()
 
@@ -180,7 +192,9 @@ class Wiggly(RBF):
         return super().profile(s) * (1.0 + self.amount * s)
 
 
-@pytest.mark.parametrize("kernel", [Periodic(0.9), RBF(0.5) * RBF(2.0), Squared(0.7), Wiggly(0.7), RBF() + 2.0 * Periodic(0.9)])
+@pytest.mark.parametrize(
+    "kernel", [Periodic(0.9), RBF(0.5) * RBF(2.0), Squared(0.7), Wiggly(0.7), RBF() + 2.0 * Periodic(0.9)]
+)
 def test_other_kernels_are_left_to_autodiff(kernel):
     task = kernel, *problem(10, 12, 2, 2)
     assert gradients.gradient(*task, threads=1) is None

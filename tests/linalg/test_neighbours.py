@@ -1,4 +1,5 @@
-"""Nearest rows, and the likelihood of rows given their nearest ones, against loops over dense float64 matrices."""
+"""Nearest rows, and the likelihood of rows given their nearest ones, against loops over dense float64
+matrices."""
 
 import numpy as np
 import pytest
@@ -19,7 +20,11 @@ KERNELS = {
     "rational-quadratic-and-constant": 3.0 * RationalQuadratic(1.0, alpha=0.7) + 2.0 * Constant(0.4),
     "on-columns": Matern32(0.7).on([0]) + 1.3 * RBF(1.0).on([1, 2]),
 }
-OTHERS = {"product": Matern32(1.0) * RBF(2.0), "linear": Linear(1.0) + RBF(1.0), "periodic": Periodic(1.0, period=2.0)}
+OTHERS = {
+    "product": Matern32(1.0) * RBF(2.0),
+    "linear": Linear(1.0) + RBF(1.0),
+    "periodic": Periodic(1.0, period=2.0),
+}
 
 
 @pytest.fixture(params=native._tiles.instruction_sets())
@@ -93,7 +98,8 @@ def differences(kernel, noise, *rest):
         return change
 
     found = {
-        path: np.array([slope(moved(path, v, q), 1e-5) for q in range(np.size(v))]) for path, v in parameters(kernel).items()
+        path: np.array([slope(moved(path, v, q), 1e-5) for q in range(np.size(v))])
+        for path, v in parameters(kernel).items()
     }
     return found, slope(lambda size: (kernel, noise + size), 1e-6)
 
@@ -102,11 +108,15 @@ def differences(kernel, noise, *rest):
 def test_likelihoods_and_gradients_are_those_of_the_dense_formula(instruction_set, kernel):
     X, y, share, J = problem()
     rows, noise = np.arange(1, 203, 2, dtype=np.int32), 0.1
-    values, slopes, in_noise = native_likelihood(kernel, X, y, noise * share, share, rows, J[rows], 2, no_tick)
+    values, slopes, in_noise = native_likelihood(
+        kernel, X, y, noise * share, share, rows, J[rows], 2, no_tick
+    )
     assert np.allclose(values, by_hand(kernel, noise, X, y, share, rows, J[rows]), rtol=0, atol=1e-10)
     expected, expected_noise = differences(kernel, noise, X, y, share, rows, J[rows])
     for path, slope in expected.items():
-        assert np.allclose(slopes[path], slope if np.ndim(slopes[path]) else slope[0], rtol=1e-6, atol=1e-5), path
+        assert np.allclose(
+            slopes[path], slope if np.ndim(slopes[path]) else slope[0], rtol=1e-6, atol=1e-5
+        ), path
     assert np.isclose(in_noise, expected_noise, rtol=1e-6)
 
 
@@ -114,7 +124,9 @@ def test_likelihoods_and_gradients_are_those_of_the_dense_formula(instruction_se
 def test_jax_serves_any_kernel(kernel):
     X, y, share, J = problem()
     rows, noise = np.arange(0, 203, 3, dtype=np.int32), 0.1
-    values, slopes, in_noise = _jax_neighbours.likelihood(kernel, X, y, noise * share, share, rows, J[rows], no_tick)
+    values, slopes, in_noise = _jax_neighbours.likelihood(
+        kernel, X, y, noise * share, share, rows, J[rows], no_tick
+    )
     assert np.allclose(values, by_hand(kernel, noise, X, y, share, rows, J[rows]), rtol=0, atol=1e-9)
     expected, expected_noise = differences(kernel, noise, X, y, share, rows, J[rows])
     for path, slope in expected.items():
@@ -133,7 +145,10 @@ def test_the_seam_takes_the_native_code_where_it_knows_the_kernel_and_jax_elsewh
 def test_the_same_bits_for_any_number_of_threads():
     X, y, share, J = problem(n=1000)
     rows = np.arange(1000, dtype=np.int32)
-    answers = [native_likelihood(KERNELS["ard"], X, y, 0.1 * share, share, rows, J, threads, no_tick) for threads in (1, 2, 3)]
+    answers = [
+        native_likelihood(KERNELS["ard"], X, y, 0.1 * share, share, rows, J, threads, no_tick)
+        for threads in (1, 2, 3)
+    ]
     for values, slopes, in_noise in answers[1:]:
         assert np.array_equal(values, answers[0][0])
         assert all(np.array_equal(slopes[path], answers[0][1][path]) for path in slopes)

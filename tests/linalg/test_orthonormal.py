@@ -56,7 +56,9 @@ def test_dependent_columns_are_dropped_wherever_they_stand(n):
     first = block(n, 5, seed=1)
     basis = Basis.empty(n).append(np.linalg.qr(first)[0], first)
     new = block(n, 4, seed=2)
-    S = np.column_stack([new[:, 0], first[:, 2], new[:, 1], new[:, 0], new[:, 2], new[:, 1] + new[:, 0], new[:, 3]])
+    S = np.column_stack(
+        [new[:, 0], first[:, 2], new[:, 1], new[:, 0], new[:, 2], new[:, 1] + new[:, 0], new[:, 3]]
+    )
     Q, kept, _, _ = orthonormalise(S / np.linalg.norm(S, axis=0), basis, 1e-10)
     np.testing.assert_array_equal(kept, [0, 2, 4, 6])
     np.testing.assert_allclose(Q.T @ Q, np.eye(4), atol=1e-13)

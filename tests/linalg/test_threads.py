@@ -15,7 +15,9 @@ from itergp.linalg.gram import Gram
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
 
-@pytest.mark.parametrize("number", [np.int64(2), np.int32(2), np.uint8(2)], ids=lambda number: type(number).__name__)
+@pytest.mark.parametrize(
+    "number", [np.int64(2), np.int32(2), np.uint8(2)], ids=lambda number: type(number).__name__
+)
 def test_integers_of_numpy_are_numbers_of_threads_and_of_bytes(number, tmp_path):
     X = np.random.default_rng(0).standard_normal((70, 2))
     given, plain = Compute(threads=number, cache=number), Compute(threads=2, cache=2)
@@ -50,8 +52,13 @@ def library(monkeypatch):
 def test_while_limits_overlap_the_smallest_holds_and_at_the_end_all_is_as_before(library):
     first, second, third = blas.blas_threads(4), blas.blas_threads(2), blas.blas_threads(8)
     for enter, leave, expected in [
-        (first, None, 4), (second, None, 2), (None, first, 2), (third, None, 2), (None, second, 8), (None, third, 16)
-    ]:  # fmt: skip
+        (first, None, 4),
+        (second, None, 2),
+        (None, first, 2),
+        (third, None, 2),
+        (None, second, 8),
+        (None, third, 16),
+    ]:
         if enter:
             enter.__enter__()
         else:
@@ -82,7 +89,11 @@ def test_predictions_at_once_leave_the_threads_of_blas_as_they_were():
     threadpoolctl = pytest.importorskip("threadpoolctl")
 
     def now():
-        return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
+        return [
+            library["num_threads"]
+            for library in threadpoolctl.threadpool_info()
+            if library["user_api"] == "blas"
+        ]
 
     inside, ended = threading.Event(), threading.Event()
 
@@ -163,7 +174,9 @@ def in_a_child(work):
 
 
 def output(program: str) -> str:
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=180)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=180
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.strip()
 
@@ -202,7 +215,8 @@ def test_a_child_may_use_jax_where_its_parent_only_imported_it():
 
 def test_learning_by_neighbours_does_not_load_jax():
     program = (
-        f"{FORK}\nIterGPRegressor(learn='neighbours', budget='20 actions').fit(X, y).predict(X, return_std=True)\n"
+        f"{FORK}\nIterGPRegressor(learn='neighbours', budget='20 actions').fit(X, y).predict(X, "
+        "return_std=True)\n"
         "print('jax' in sys.modules)"
     )
     pytest.importorskip("itergp.linalg._native")

@@ -46,7 +46,10 @@ def test_dense_weights_in_parameters_and_inputs(kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_diagonal(kernel):
     X, w = points(20), np.random.default_rng(2).standard_normal(20)
-    assert_same(diagonal_gradient(KERNELS[kernel], X, w), parameters(reference(KERNELS[kernel], X, X, np.diag(w), np.eye(20))[0]))
+    assert_same(
+        diagonal_gradient(KERNELS[kernel], X, w),
+        parameters(reference(KERNELS[kernel], X, X, np.diag(w), np.eye(20))[0]),
+    )
 
 
 @pytest.mark.parametrize("n", [30, TILE + 40])
@@ -68,7 +71,11 @@ def test_low_rank_weights_are_taken_in_blocks_of_rows(kernel):
     assert len(ticks) == 3
     assert_same(slopes, gradient(kernel, X, X, A @ B.T)[0], rtol=1e-8)
     some = np.array([3, 500, n - 1])
-    assert_same(low_rank_columns_gradient(gram, some, A, B[:3]), gradient(kernel, X, X[some], A @ B[:3].T)[0], rtol=1e-8)
+    assert_same(
+        low_rank_columns_gradient(gram, some, A, B[:3]),
+        gradient(kernel, X, X[some], A @ B[:3].T)[0],
+        rtol=1e-8,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +97,9 @@ def test_a_kernel_that_jax_cannot_trace_has_differences():
             np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
     S = W @ W.T
     assert_same(symmetric_gradient(OnlyNumPy(0.7), X, S), symmetric_gradient(RBF(0.7), X, S))
-    assert_same(diagonal_gradient(3.0 * OnlyNumPy(0.7), X, X[:, 0]), diagonal_gradient(3.0 * RBF(0.7), X, X[:, 0]))
+    assert_same(
+        diagonal_gradient(3.0 * OnlyNumPy(0.7), X, X[:, 0]), diagonal_gradient(3.0 * RBF(0.7), X, X[:, 0])
+    )
 
 
 @pytest.mark.parametrize("engine", ["jax", "dense"])

@@ -1,4 +1,5 @@
-"""Bounds on the exact GP's variance from a few passes: they hold whatever the tiles, the actions and the budget are."""
+"""Bounds on the exact GP's variance from a few passes: they hold whatever the tiles, the actions and the
+budget are."""
 
 import numpy as np
 import pytest
@@ -34,7 +35,9 @@ def beyond_the_exact_gp(monkeypatch):
 
 
 def after(number, policy=None, noise=NOISE, data=DATA, prior=PRIOR, **how):
-    return condition(prior, data.X, data.y, noise, policy or ConjugateGradient(), MaxActions(number), Compute(**how))
+    return condition(
+        prior, data.X, data.y, noise, policy or ConjugateGradient(), MaxActions(number), Compute(**how)
+    )
 
 
 def holds(parts, truth, slack):
@@ -46,11 +49,14 @@ def holds(parts, truth, slack):
 
 
 @pytest.mark.parametrize(
-    ("noise", "dtype"), [(1e-4, "float32"), (NOISE, "float64"), (row_noise(60), "float32")], ids=["little", "scalar", "per-row"]
+    ("noise", "dtype"),
+    [(1e-4, "float32"), (NOISE, "float64"), (row_noise(60), "float32")],
+    ids=["little", "scalar", "per-row"],
 )
 @pytest.mark.parametrize(("kernel", "policy"), PAIRS)
 def test_the_truth_lies_between_the_bounds_at_every_point(kernel, policy, noise, dtype):
-    """For the global and for local posteriors, few actions and many, and any number of passes; tiles in either precision."""
+    """For the global and for local posteriors, few actions and many, and any number of passes; tiles in
+    either precision."""
     prior = Prior(KERNELS[kernel])
     oracle = exact(prior, DATA.X, DATA.y, noise, AT)
     slack = 1e-15 * np.linalg.cond(oracle.K_hat)  # to which the oracle itself is known
@@ -63,11 +69,15 @@ def test_the_truth_lies_between_the_bounds_at_every_point(kernel, policy, noise,
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("shape", [("rbf", 0.01, 30), ("matern12", 0.05, 60), ("matern32", 1e-3, 60), ("periodic", 0.01, 20)])
+@pytest.mark.parametrize(
+    "shape", [("rbf", 0.01, 30), ("matern12", 0.05, 60), ("matern32", 1e-3, 60), ("periodic", 0.01, 20)]
+)
 def test_a_few_passes_show_nearly_all_of_the_computational_part(shape, dtype):
     kernel, noise, actions = shape
     data, prior = make_data(600, new=40), Prior(KERNELS[kernel])
-    posterior = condition(prior, data.X, data.y, noise, RandomAction(block_size=actions), MaxActions(actions), Compute(dtype))
+    posterior = condition(
+        prior, data.X, data.y, noise, RandomAction(block_size=actions), MaxActions(actions), Compute(dtype)
+    )
     truth = posterior.var(data.X_new) - exact(prior, data.X, data.y, noise, data.X_new).var
     parts = posterior.decompose(data.X_new)
     assert 0.98 * truth.sum() < parts.computational.sum()
@@ -120,7 +130,8 @@ def test_without_noise_only_the_lower_bound_says_something():
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_duplicates_without_noise_do_no_harm(dtype):
-    """K is singular: there is no exact GP to be had, and what is said is still no more than what can be removed."""
+    """K is singular: there is no exact GP to be had, and what is said is still no more than what can be
+    removed."""
     X, y = np.repeat(DATA.X[:15], 4, axis=0), np.repeat(DATA.y[:15], 4)
     posterior = condition(PRIOR, X, y, 0.0, RandomAction(block_size=4), MaxActions(8), Compute(dtype))
     truth = posterior.var(AT) - exact(PRIOR, X[::4], y[::4], 1e-10, AT).var
@@ -134,7 +145,9 @@ def test_the_share_and_its_bounds_are_sums_over_the_points():
     parts = after(8).decompose(AT, passes=2)
     total = parts.combined.sum()
     assert parts.share == pytest.approx(parts.computational.sum() / total)
-    assert parts.share_bounds == pytest.approx((parts.computational_lower.sum() / total, parts.computational_upper.sum() / total))
+    assert parts.share_bounds == pytest.approx(
+        (parts.computational_lower.sum() / total, parts.computational_upper.sum() / total)
+    )
 
 
 @pytest.mark.parametrize("passes", ["1", -1, 2.5])
@@ -148,7 +161,8 @@ def test_passes_are_counted(passes):
 
 @pytest.mark.parametrize("rows", [4096, 10], ids=["exact", "between bounds"])
 def test_rounding_is_reported_where_there_are_as_many_actions_as_rows(rows, monkeypatch):
-    """With float32 products a posterior of rank n is still above the exact GP: that is the computational part."""
+    """With float32 products a posterior of rank n is still above the exact GP: that is the computational
+    part."""
     monkeypatch.setattr(uncertainty, "EXACT_ROWS", rows)
     noise, prior, at = 1e-4, Prior(RBF(1.0)), np.random.default_rng(3).uniform(-1, 1, (12, 2))
     posterior = after(60, RandomAction(block_size=20), noise, prior=prior, dtype="float32")
@@ -161,7 +175,10 @@ def test_rounding_is_reported_where_there_are_as_many_actions_as_rows(rows, monk
     assert (parts.computational_lower <= truth + 1e-10).all()
     assert (truth <= parts.computational_upper + 1e-10).all()
     share = posterior.computational_share(at, probes=100)
-    assert abs(share.estimate - truth.sum() / posterior.var(at).sum()) <= share.half_width(0.999) + share.bias_bound
+    assert (
+        abs(share.estimate - truth.sum() / posterior.var(at).sum())
+        <= share.half_width(0.999) + share.bias_bound
+    )
     assert share.estimate > 0.01
 
 
@@ -218,7 +235,9 @@ def test_beyond_the_rows_of_a_dense_factorisation(monkeypatch):
     rng = np.random.default_rng(0)
     X, T = rng.uniform(-1, 1, (n, 3)), rng.uniform(-1, 1, (40, 3))
     y = np.sin(3 * X.sum(axis=1))
-    posterior = condition(Prior(1.0 * Matern32(length)), X, y, noise, PseudoInput(block_size=300), MaxActions(300))
+    posterior = condition(
+        Prior(1.0 * Matern32(length)), X, y, noise, PseudoInput(block_size=300), MaxActions(300)
+    )
     assert posterior.problem.gram.dtype == np.float32
 
     def kernel(A, B):

@@ -29,7 +29,9 @@ AT = DATA.X_new
 
 
 def after(number, policy=None, noise=NOISE, data=DATA, prior=PRIOR, **how):
-    return condition(prior, data.X, data.y, noise, policy or RandomAction(block_size=3), MaxActions(number), Compute(**how))
+    return condition(
+        prior, data.X, data.y, noise, policy or RandomAction(block_size=3), MaxActions(number), Compute(**how)
+    )
 
 
 @pytest.mark.parametrize("targets", [None, 1, 3])
@@ -37,7 +39,12 @@ def test_shapes_follow_the_targets(targets):
     posterior = after(7, data=make_data(40, targets=targets))
     mean = (12,) if targets is None else (12, targets)
     assert posterior.mean(AT).shape == mean
-    assert posterior.var(AT).shape == posterior.predictive_var(AT).shape == posterior.worst_case_error(AT).shape == (12,)
+    assert (
+        posterior.var(AT).shape
+        == posterior.predictive_var(AT).shape
+        == posterior.worst_case_error(AT).shape
+        == (12,)
+    )
     assert posterior.cov(AT).shape == (12, 12)
     assert posterior.cov(AT, AT[:5]).shape == (12, 5)
     assert posterior.path(AT).mean.shape == (8, *mean)
@@ -106,7 +113,9 @@ def test_noise_is_added_for_new_observations():
     posterior = after(7)
     np.testing.assert_allclose(posterior.predictive_var(AT), posterior.var(AT) + NOISE)
     np.testing.assert_allclose(posterior.predictive_var(AT, 0.5), posterior.var(AT) + 0.5)
-    np.testing.assert_allclose(posterior.predictive_var(AT, np.arange(12.0)), posterior.var(AT) + np.arange(12.0))
+    np.testing.assert_allclose(
+        posterior.predictive_var(AT, np.arange(12.0)), posterior.var(AT) + np.arange(12.0)
+    )
     np.testing.assert_allclose(posterior.worst_case_error(AT) ** 2, posterior.predictive_var(AT))
 
 

@@ -1,7 +1,7 @@
 """Inputs far from the origin: every answer is that of the same inputs counted from a point among the data.
 
-Offsets are multiples of a power of two above the spacing of float64 there, so that the shifted inputs have the very same
-differences, and the oracle (dense, on the unshifted inputs) is exact.
+Offsets are multiples of a power of two above the spacing of float64 there, so that the shifted inputs have
+the very same differences, and the oracle (dense, on the unshifted inputs) is exact.
 """
 
 import numpy as np
@@ -57,7 +57,8 @@ def test_every_answer_of_an_exact_posterior_is_the_oracles(name, offset):
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_parts_of_a_posterior_are_the_oracles(name, offset):
-    """decompose says exact=True: so the mathematical part is that of the exact GP, globally and with local actions."""
+    """decompose says exact=True: so the mathematical part is that of the exact GP, globally and with local
+    actions."""
     kernel = KERNELS[name]
     X, y, T = data(offset)
     mean, cov = oracle(kernel, X, y, T)
@@ -79,6 +80,12 @@ def test_the_parts_of_a_posterior_are_the_oracles(name, offset):
 def test_covariances_do_not_depend_on_the_engine(engine, offset):
     X, y, T = data(offset)
     posterior = condition(
-        Prior(RBF(0.7)), X + offset, y, NOISE, UnitVector(block_size=16), MaxActions(len(X)), Compute(engine=engine)
+        Prior(RBF(0.7)),
+        X + offset,
+        y,
+        NOISE,
+        UnitVector(block_size=16),
+        MaxActions(len(X)),
+        Compute(engine=engine),
     )
     np.testing.assert_allclose(posterior.cov(T + offset), oracle(RBF(0.7), X, y, T)[1], atol=1e-9)

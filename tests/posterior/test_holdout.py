@@ -8,7 +8,14 @@ import pytest
 from helpers import KERNELS, POLICIES, dense, make_data, row_noise
 from itergp import RBF, Compute, LinearMean, Matern32, MaxActions, Posterior, Prior, UnitVector, condition
 from itergp.duplicates import merge_rows
-from itergp.posterior.holdout import WithoutFold, exact_variance_without, exact_without, prefix, products, with_targets
+from itergp.posterior.holdout import (
+    WithoutFold,
+    exact_variance_without,
+    exact_without,
+    prefix,
+    products,
+    with_targets,
+)
 from itergp.posterior.uncertainty import dense_factor
 
 N, RANK = 36, 12
@@ -18,12 +25,19 @@ MEAN = LinearMean([0.3, -0.2], 0.1)
 
 
 def without(prior, X, y, noise, S, F):
-    """The batch formula (Prop. S3) on the rows outside F, for the actions S without their rows F: mean, variance at F."""
+    """The batch formula (Prop. S3) on the rows outside F, for the actions S without their rows F: mean,
+    variance at F."""
     rest = np.setdiff1d(np.arange(len(X)), F)
     noise = np.broadcast_to(noise, len(X))
     K = np.asarray(prior.kernel(X, X))
     S = S[rest]
-    C = S @ np.linalg.pinv(S.T @ (K[np.ix_(rest, rest)] + np.diag(noise[rest])) @ S, rcond=1e-11, hermitian=True) @ S.T
+    C = (
+        S
+        @ np.linalg.pinv(
+            S.T @ (K[np.ix_(rest, rest)] + np.diag(noise[rest])) @ S, rcond=1e-11, hermitian=True
+        )
+        @ S.T
+    )
     k = K[np.ix_(rest, F)]
     b = y[rest] - prior.mean(X)[rest] if y.ndim == 1 else y[rest] - prior.mean(X)[rest, None]
     mean = prior.mean(X)[F] if y.ndim == 1 else prior.mean(X)[F, None]
@@ -47,9 +61,13 @@ def test_the_path_is_that_of_the_actions_with_the_rows_of_the_fold_set_to_zero(k
 @pytest.mark.parametrize("targets", [None, 2])
 def test_local_actions_are_unit_vectors_of_the_nearest_rows_outside_the_fold(policy, targets):
     data, prior, noise = make_data(N, targets=targets), Prior(KERNELS["matern52"], MEAN), row_noise(N)
-    posterior = condition(prior, data.X, data.y, noise, POLICIES[policy](), MaxActions(RANK)) if targets is None else condition(
-        Prior(KERNELS["matern52"]), data.X, data.y, noise, POLICIES[policy](), MaxActions(RANK)
-    )  # fmt: skip
+    posterior = (
+        condition(prior, data.X, data.y, noise, POLICIES[policy](), MaxActions(RANK))
+        if targets is None
+        else condition(
+            Prior(KERNELS["matern52"]), data.X, data.y, noise, POLICIES[policy](), MaxActions(RANK)
+        )
+    )
     prior = posterior.problem.prior
     mean, variance = WithoutFold.of(posterior, F).local(5)
     metric = np.array([0.5, 0.9])
@@ -64,9 +82,14 @@ def test_local_actions_are_unit_vectors_of_the_nearest_rows_outside_the_fold(pol
 
 def test_merged_duplicates_are_held_out_together():
     data, prior, noise = make_data(N), Prior(Matern32(0.6), MEAN), 0.05
-    X, y = np.concatenate([data.X, data.X[:20], data.X[:6]]), np.concatenate([data.y, data.y[:20] + 0.1, data.y[:6] - 0.2])
+    X, y = (
+        np.concatenate([data.X, data.X[:20], data.X[:6]]),
+        np.concatenate([data.y, data.y[:20] + 0.1, data.y[:6] - 0.2]),
+    )
     merged = merge_rows(X, y)
-    posterior = condition(prior, merged.X, merged.y, merged.noise(noise), POLICIES["pseudo-input"](), MaxActions(RANK))
+    posterior = condition(
+        prior, merged.X, merged.y, merged.noise(noise), POLICIES["pseudo-input"](), MaxActions(RANK)
+    )
     found = WithoutFold.of(posterior, F).path(np.array([RANK]))
     # the same actions on all rows: each copy has its share of the action on the row that stands for it
     S = dense(posterior.actions)[merged.group] / merged.counts[merged.group][:, None]
@@ -123,7 +146,9 @@ def test_single_precision_products_change_held_out_predictions_by_no_more_than_t
     rows = np.arange(0, 400, 9)
     both = []
     for dtype in ("float32", "float64"):
-        posterior = condition(prior, data.X, data.y, 0.05, POLICIES["pseudo-input"](), MaxActions(40), Compute(dtype))
+        posterior = condition(
+            prior, data.X, data.y, 0.05, POLICIES["pseudo-input"](), MaxActions(40), Compute(dtype)
+        )
         both.append(WithoutFold.of(posterior, rows).path(np.array([40])))
     np.testing.assert_allclose(both[0].mean, both[1].mean, atol=2e-3)
     np.testing.assert_allclose(both[0].var, both[1].var, atol=2e-3)
@@ -166,7 +191,9 @@ def dependent_together(n, r, F, rng):
     outside = np.linalg.svd(inside)[2][F.size :]
     Q = np.zeros((n, r))
     Q[F] = inside
-    Q[np.setdiff1d(np.arange(n), F)] = np.linalg.qr(rng.standard_normal((n - F.size, r - F.size)))[0] @ outside
+    Q[np.setdiff1d(np.arange(n), F)] = (
+        np.linalg.qr(rng.standard_normal((n - F.size, r - F.size)))[0] @ outside
+    )
     return Q
 
 
@@ -174,12 +201,17 @@ def dependent_together(n, r, F, rng):
 @pytest.mark.parametrize("noise", [1e-2, 1e-4, 1e-6])
 @pytest.mark.parametrize(("rank", "fold"), [(70, 5), (70, 1), (95, 10)])
 @pytest.mark.parametrize("kernel", [RBF(3.0), RBF(0.5), Matern32(0.3)], ids=["smooth", "rbf", "matern32"])
-def test_actions_that_the_fold_makes_dependent_together_do_not_move_the_mean(kernel, rank, fold, noise, dtype):
-    """The refit from the rows outside, with the actions' rows F zero and directions without length left out; same tau."""
+def test_actions_that_the_fold_makes_dependent_together_do_not_move_the_mean(
+    kernel, rank, fold, noise, dtype
+):
+    """The refit from the rows outside, with the actions' rows F zero and directions without length left
+    out; same tau."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(100, 2))
     K = kernel(X, X)
-    y = np.linalg.cholesky(K + 1e-9 * np.eye(100)) @ rng.standard_normal(100) + 3 * noise**0.5 * rng.standard_normal(100)
+    y = np.linalg.cholesky(K + 1e-9 * np.eye(100)) @ rng.standard_normal(
+        100
+    ) + 3 * noise**0.5 * rng.standard_normal(100)
     F = np.sort(rng.permutation(100)[:fold])
     rest, S = np.setdiff1d(np.arange(100), F), dependent_together(100, rank, F, rng)
     policy = lambda state: S[:, state.proposed : state.proposed + 10]  # noqa: E731
@@ -189,7 +221,9 @@ def test_actions_that_the_fold_makes_dependent_together_do_not_move_the_mean(ker
     assert lengths[-1] < 1e-6
     B = directions[lengths > 1e-3].T
     S = (Q[rest] @ B).astype(np.longdouble)
-    G = S.T @ (K[np.ix_(rest, rest)] + noise * np.eye(rest.size)) @ S + B.T @ (posterior.state.tau[: posterior.rank, None] * B)
+    G = S.T @ (K[np.ix_(rest, rest)] + noise * np.eye(rest.size)) @ S + B.T @ (
+        posterior.state.tau[: posterior.rank, None] * B
+    )
     k, b = S.T @ K[np.ix_(rest, F)], S.T @ y[rest]
     weights = np.linalg.solve(G.astype(np.float64), k.astype(np.float64))
     mean, variance = weights.T @ b.astype(np.float64), 1.0 - (weights * k).sum(axis=0).astype(np.float64)

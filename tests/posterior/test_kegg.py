@@ -25,4 +25,6 @@ def test_pseudo_input_actions_on_duplicates_in_float32_stay_positive_and_informa
         assert nll(y_test, mean, var + 0.05) < of_the_mean
     local = posterior.local(60)
     assert (local.var(X_test) > 0).all()
-    assert nll(y_test, local.mean(X_test), local.predictive_var(X_test)) < nll(y_test, path.mean[-1], path.var[-1] + 0.05)
+    assert nll(y_test, local.mean(X_test), local.predictive_var(X_test)) < nll(
+        y_test, path.mean[-1], path.var[-1] + 0.05
+    )

@@ -5,7 +5,17 @@ import pytest
 import scipy.linalg
 
 from helpers import KERNELS, POLICIES, combined, exact, make_data, row_noise
-from itergp import Compute, ConjugateGradient, ConstantMean, InputError, MaxActions, Prior, RandomAction, UnitVector, condition
+from itergp import (
+    Compute,
+    ConjugateGradient,
+    ConstantMean,
+    InputError,
+    MaxActions,
+    Prior,
+    RandomAction,
+    UnitVector,
+    condition,
+)
 from itergp.posterior import local
 
 PRIOR, DATA, NOISE = Prior(KERNELS["matern32"]), make_data(60), 0.05
@@ -13,7 +23,9 @@ AT = DATA.X_new
 
 
 def after(number, policy=None, noise=NOISE, data=DATA, prior=PRIOR, **how):
-    return condition(prior, data.X, data.y, noise, policy or ConjugateGradient(), MaxActions(number), Compute(**how))
+    return condition(
+        prior, data.X, data.y, noise, policy or ConjugateGradient(), MaxActions(number), Compute(**how)
+    )
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -25,7 +37,8 @@ def test_marginals_are_the_posterior_for_the_points_own_actions(policy, noise):
     Q, J = posterior.actions, local.nearest_rows(posterior, AT, 5)
     Q = Q.toarray() if hasattr(Q, "toarray") else Q
     for p in range(12):
-        actions = scipy.linalg.orth(np.concatenate([Q, np.eye(60)[:, J[p]]], axis=1), rcond=1e-9)  # some may be dependent
+        # some may be dependent
+        actions = scipy.linalg.orth(np.concatenate([Q, np.eye(60)[:, J[p]]], axis=1), rcond=1e-9)
         _, expected, cov = combined(oracle, PRIOR, actions, AT)
         np.testing.assert_allclose(mean[p], expected[p], atol=1e-7)
         np.testing.assert_allclose(variance[p], cov[p, p], atol=1e-7)
@@ -85,7 +98,9 @@ def test_several_targets_have_local_means():
     data = make_data(60, targets=3)
     prior = Prior(PRIOR.kernel, ConstantMean([1.0, 2.0, 3.0]))
     posterior = after(6, data=data, prior=prior)
-    np.testing.assert_allclose(posterior.local(60).mean(AT), exact(prior, data.X, data.y, NOISE, AT).mean, atol=1e-7)
+    np.testing.assert_allclose(
+        posterior.local(60).mean(AT), exact(prior, data.X, data.y, NOISE, AT).mean, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -1,7 +1,8 @@
 """Draws that are functions vary as much as the posterior does: at the data, between them, and far away.
 
-Where little variance is left, it lies at frequencies that are rare in the kernel's spectral density. All here is compared with
-dense NumPy in float64: given its features, the variance of a draw is known exactly, without drawing any.
+Where little variance is left, it lies at frequencies that are rare in the kernel's spectral density. All
+here is compared with dense NumPy in float64: given its features, the variance of a draw is known exactly,
+without drawing any.
 """
 
 import re
@@ -28,7 +29,15 @@ from itergp import (
     condition,
 )
 
-N, PLACES = 250, {"at the data": slice(0, 20), "between": slice(20, 40), "at the edge": slice(40, 50), "far away": slice(50, 54)}
+N, PLACES = (
+    250,
+    {
+        "at the data": slice(0, 20),
+        "between": slice(20, 40),
+        "at the edge": slice(40, 50),
+        "far away": slice(50, 54),
+    },
+)
 NOISES = [1e-8, 1e-5, 1e-2, 1.0]
 LENGTHSCALE = {1: 0.3, 2: 0.3, 5: 1.0, 12: 2.0}
 STATIONARY = {
@@ -54,17 +63,22 @@ COMPOSED = {
 def problem(d, n=N, seed=3):
     rng = np.random.default_rng([seed, d])
     X, y = rng.uniform(0, 1, (n, d)), rng.standard_normal(n)
-    T = np.concatenate([X[:20], rng.uniform(0.05, 0.95, (20, d)), rng.uniform(1.0, 1.4, (10, d)), rng.uniform(5, 9, (4, d))])
+    T = np.concatenate(
+        [X[:20], rng.uniform(0.05, 0.95, (20, d)), rng.uniform(1.0, 1.4, (10, d)), rng.uniform(5, 9, (4, d))]
+    )
     return X, y, T
 
 
 def exactly(kernel, X, y, noise, policy=None, number=None):
     policy = UnitVector(block_size=256) if policy is None else policy
-    return condition(Prior(kernel), X, y, noise, policy, MaxActions(number or len(X)), compute=Compute(dtype="float64"))
+    return condition(
+        Prior(kernel), X, y, noise, policy, MaxActions(number or len(X)), compute=Compute(dtype="float64")
+    )
 
 
 def dense(kernel, X, T, noise, S=None):
-    """a = S (S^T K_hat S)^{-1} S^T k(X, T), and the variance that is left: of the exact GP unless actions S are given."""
+    """a = S (S^T K_hat S)^{-1} S^T k(X, T), and the variance that is left: of the exact GP unless actions
+    S are given."""
     K_hat, k = kernel(X, X) + noise * np.eye(len(X)), kernel(X, T)
     S = np.eye(len(X)) if S is None else S
     a = S @ np.linalg.solve(S.T @ K_hat @ S, S.T @ k)
@@ -86,7 +100,10 @@ def ratios(kernel, d, seeds=3, n=N):
         Phi = posterior.sample_function(1, seed=seed).features
         Phi_T, Phi_X = Phi(T), Phi(X)
         found.append(
-            [variance_given_features(Phi_T, Phi_X, a, noise) / var for noise, (a, var) in zip(NOISES, exact, strict=True)]
+            [
+                variance_given_features(Phi_T, Phi_X, a, noise) / var
+                for noise, (a, var) in zip(NOISES, exact, strict=True)
+            ]
         )
     return np.array(found)
 
@@ -123,13 +140,19 @@ def test_sums_and_products_keep_their_variance(name, d):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "d"), [(Matern12(0.3), 1), (Matern32(0.3), 1), (Matern52(0.3), 1), (RationalQuadratic(0.3, alpha=0.3), 2)], ids=str
+    ("kernel", "d"),
+    [(Matern12(0.3), 1), (Matern32(0.3), 1), (Matern52(0.3), 1), (RationalQuadratic(0.3, alpha=0.3), 2)],
+    ids=str,
 )
 def test_draws_at_many_points_vary_as_the_posterior_does(kernel, d):
     """By drawing: 400 draws at more points than exact joint draws are made for."""
     X, y, _ = problem(d, n=600)
     posterior, rng = exactly(kernel, X, y, 1e-6), np.random.default_rng(0)
-    at = {"at the data": X, "between": rng.uniform(0.1, 0.9, (1500, d)), "far away": rng.uniform(4.0, 60.0, (300, d))}
+    at = {
+        "at the data": X,
+        "between": rng.uniform(0.1, 0.9, (1500, d)),
+        "far away": rng.uniform(4.0, 60.0, (300, d)),
+    }
     points = np.concatenate(list(at.values()))
     draws = posterior.sample(points, 400, seed=1)
     mean, var = posterior.mean(points), posterior.var(points)
@@ -142,7 +165,9 @@ def test_draws_at_many_points_vary_as_the_posterior_does(kernel, d):
         assert part.max() < 1.6, place
 
 
-@pytest.mark.parametrize("policy", [ConjugateGradient(), PseudoInput(block_size=8), UnitVector("random", block_size=4)], ids=str)
+@pytest.mark.parametrize(
+    "policy", [ConjugateGradient(), PseudoInput(block_size=8), UnitVector("random", block_size=4)], ids=str
+)
 @pytest.mark.parametrize("name", ["matern12", "matern32", "rbf", "rational-quadratic-0.3"])
 def test_the_variance_that_draws_report_is_theirs_after_any_actions(name, policy):
     X, y, T = problem(2, n=120)
@@ -151,12 +176,16 @@ def test_the_variance_that_draws_report_is_theirs_after_any_actions(name, policy
     draw = posterior.sample_function(3000, seed=5)
     S = posterior.actions.toarray() if hasattr(posterior.actions, "toarray") else posterior.actions
     a, var = dense(kernel, X, T, 1e-3, S)
-    np.testing.assert_allclose(draw.var(T), variance_given_features(draw.features(T), draw.features(X), a, 1e-3), rtol=1e-6)
+    np.testing.assert_allclose(
+        draw.var(T), variance_given_features(draw.features(T), draw.features(X), a, 1e-3), rtol=1e-6
+    )
     assert (np.abs(draw.var(T) / var - 1.0) < 0.2).all()
     values = draw(T)
     error = values.std(axis=0) / np.sqrt(3000)
     assert (np.abs(values.mean(axis=0) - posterior.mean(T)) <= 5 * error).all()
-    assert (np.abs(((values - posterior.mean(T)) ** 2).mean(axis=0) / draw.var(T) - 1.0) <= 5 * np.sqrt(2 / 3000)).all()
+    assert (
+        np.abs(((values - posterior.mean(T)) ** 2).mean(axis=0) / draw.var(T) - 1.0) <= 5 * np.sqrt(2 / 3000)
+    ).all()
 
 
 def test_draws_vary_as_the_posterior_does_far_from_the_origin():
@@ -179,7 +208,8 @@ class Plain(Stationary):
 
 
 class Thin(RBF):
-    """Its own profile on top of another kernel's: what it says of its frequencies counts, not what the other one says."""
+    """Its own profile on top of another kernel's: what it says of its frequencies counts, not what the
+    other one says."""
 
     def profile(self, s):
         return RBF.profile(self, 4.0 * s)
@@ -196,7 +226,11 @@ def test_a_kernel_with_frequencies_of_its_own_needs_no_weights():
 
 
 def stated(draw):
-    number, least, most = re.match(r"(\d+) random features; .* is ([\d.]+) to ([\d.]+) times", draw.rests_on).groups()
+    number, least, most = re.match(
+        r"(\d+) random features; .* is ([\d.]+) to ([\d.]+) "
+        r"times",
+        draw.rests_on,
+    ).groups()
     return int(number), float(least), float(most)
 
 
@@ -210,4 +244,5 @@ def test_draws_say_on_what_they_rest_and_how_good_they_are():
     _, least, most = stated(exactly(Plain(0.3), X, y, 1e-6).sample_function(1))
     assert least < 0.7  # plain draws from the density hardly reach the frequencies that are left
     assert stated(exactly(RBF(0.3) + Matern32(0.3), X, y, 1e-2).sample_function(1, features=100))[0] == 200
-    assert stated(exactly(RBF(0.3), X, y, 0.0, number=3).sample_function(1))[1] > 0.9  # no variance at some rows
+    # no variance at some rows
+    assert stated(exactly(RBF(0.3), X, y, 0.0, number=3).sample_function(1))[1] > 0.9

@@ -1,10 +1,21 @@
-"""Samples have the moments of the posterior; as functions they are the same wherever and whenever evaluated."""
+"""Samples have the moments of the posterior; as functions they are the same wherever and whenever
+evaluated."""
 
 import numpy as np
 import pytest
 
 from helpers import KERNELS, make_data
-from itergp import ConjugateGradient, Constant, ConstantMean, Kernel, KernelError, Linear, MaxActions, Prior, condition
+from itergp import (
+    ConjugateGradient,
+    Constant,
+    ConstantMean,
+    Kernel,
+    KernelError,
+    Linear,
+    MaxActions,
+    Prior,
+    condition,
+)
 from itergp.posterior import sampling
 
 DATA, NOISE, SIZE = make_data(40, new=5), 0.05, 4000
@@ -49,7 +60,9 @@ def test_several_targets_have_draws_of_their_own(targets):
         assert abs(np.corrcoef(draws[:, 0, 0], draws[:, 0, 1])[0, 1]) < 0.1
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "matern32", "periodic", "linear-plus-constant", "product", "on-columns"])
+@pytest.mark.parametrize(
+    "kernel", ["rbf", "matern32", "periodic", "linear-plus-constant", "product", "on-columns"]
+)
 def test_function_draws_have_the_moments_of_the_posterior(kernel):
     posterior = after(KERNELS[kernel])
     assert_moments(functions(posterior), posterior)

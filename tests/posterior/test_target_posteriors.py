@@ -1,4 +1,5 @@
-"""Several targets with noises of their own: K and the actions are shared, each target's belief is that of its own run."""
+"""Several targets with noises of their own: K and the actions are shared, each target's belief is that of
+its own run."""
 
 import numpy as np
 import pytest
@@ -13,20 +14,27 @@ AT = DATA.X_new
 KERNEL, WEIGHTS = KERNELS["matern32"], np.random.default_rng(0).standard_normal((2, T))
 PRIOR = Prior(KERNEL, LinearMean(WEIGHTS, [0.1, 0.2, 0.3]))
 OWN = [Prior(KERNEL, LinearMean(WEIGHTS[:, j], 0.1 * (j + 1))) for j in range(T)]
-NOISES = {"numbers": np.array([1e-4, 1.0, 0.05]), "per-row": np.array([0.01, 5.0, 1.0])[:, None] * row_noise(40)}
+NOISES = {
+    "numbers": np.array([1e-4, 1.0, 0.05]),
+    "per-row": np.array([0.01, 5.0, 1.0])[:, None] * row_noise(40),
+}
 FLOAT64 = Compute(dtype="float64")
 
 
 def posterior(policy="block-krylov", noise="numbers", actions=11, n=40):
     values = NOISES[noise][..., :n] if noise == "per-row" else NOISES[noise]
-    shared = condition(PRIOR, DATA.X[:n], DATA.y[:n], common_noise(values), POLICIES[policy](), MaxActions(actions), FLOAT64)
+    shared = condition(
+        PRIOR, DATA.X[:n], DATA.y[:n], common_noise(values), POLICIES[policy](), MaxActions(actions), FLOAT64
+    )
     return TargetPosterior(shared, values)
 
 
 def alone(found, j):
     """The same actions for one target, in a run of its own."""
     Q, problem = dense(found.actions), found.problem
-    return condition(OWN[j], problem.X, problem.y[:, j], found.noise[j], given(Q, 7), MaxActions(Q.shape[1]), FLOAT64)
+    return condition(
+        OWN[j], problem.X, problem.y[:, j], found.noise[j], given(Q, 7), MaxActions(Q.shape[1]), FLOAT64
+    )
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -51,7 +59,12 @@ def test_each_target_is_a_run_of_its_own_over_the_same_actions(policy, noise):
 @pytest.mark.parametrize("noise", NOISES)
 def test_everything_else_is_each_targets_own(noise):
     found = posterior(noise=noise)
-    parts, certificate, path, near = found.decompose(AT), found.certify(AT), found.path(AT, [0, 5, 11]), found.local(6)
+    parts, certificate, path, near = (
+        found.decompose(AT),
+        found.certify(AT),
+        found.path(AT, [0, 5, 11]),
+        found.local(6),
+    )
     local_mean, local_var = near.marginals(AT)
     np.testing.assert_array_equal(near.mean(AT), local_mean)
     local_parts, local_certificate = near.decompose(AT), near.certify(AT)
@@ -97,7 +110,9 @@ def test_draws_have_each_targets_own_moments_and_are_independent_between_targets
     assert function(AT).shape == (5, 12, T)
     np.testing.assert_array_equal(function(AT[:3]), function(AT)[:, :3])
     assert not function.exact
-    assert [line.partition(":")[0] for line in function.rests_on.splitlines()] == [f"target {i}" for i in range(T)]
+    assert [line.partition(":")[0] for line in function.rests_on.splitlines()] == [
+        f"target {i}" for i in range(T)
+    ]
     np.testing.assert_allclose(function.var(AT), found.var(AT), rtol=0.15, atol=1e-6)
 
 
@@ -135,14 +150,18 @@ def test_files_keep_every_bit(noise, actions, tmp_path):
         np.testing.assert_array_equal(ask(whole), ask(found))
         np.testing.assert_allclose(ask(small), ask(found), atol=1e-10)
     if actions == 11:
-        np.testing.assert_array_equal(whole.refine(stop=MaxActions(4)).var(AT), found.refine(stop=MaxActions(4)).var(AT))
+        np.testing.assert_array_equal(
+            whole.refine(stop=MaxActions(4)).var(AT), found.refine(stop=MaxActions(4)).var(AT)
+        )
         with pytest.raises(InputError, match="refinable=False"):
             small.refine(stop=MaxActions(4))
 
 
 def test_the_noise_of_an_observation_is_each_targets_own():
     found = posterior()
-    np.testing.assert_allclose(found.predictive_var(AT) - found.var(AT), np.tile(found.noise, (12, 1)), atol=1e-12)
+    np.testing.assert_allclose(
+        found.predictive_var(AT) - found.var(AT), np.tile(found.noise, (12, 1)), atol=1e-12
+    )
     np.testing.assert_allclose(found.local(3).predictive_var(AT, 0.5) - found.local(3).var(AT), 0.5)
     np.testing.assert_allclose(found.worst_case_error(AT) ** 2, found.predictive_var(AT))
     with pytest.raises(InputError, match="noise is missing"):

@@ -24,7 +24,9 @@ AT = DATA.X_new
 
 
 def after(number, policy=None, noise=NOISE, data=DATA, **how):
-    return condition(PRIOR, data.X, data.y, noise, policy or ConjugateGradient(), MaxActions(number), Compute(**how))
+    return condition(
+        PRIOR, data.X, data.y, noise, policy or ConjugateGradient(), MaxActions(number), Compute(**how)
+    )
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -89,7 +91,9 @@ def test_without_noise_nothing_is_certified():
 
 
 @pytest.mark.parametrize(
-    "policy", [ConjugateGradient(), BlockKrylov(16), PseudoInput(block_size=10)], ids=lambda p: type(p).__name__
+    "policy",
+    [ConjugateGradient(), BlockKrylov(16), PseudoInput(block_size=10)],
+    ids=lambda p: type(p).__name__,
 )
 def test_the_share_is_close_to_the_truth_within_its_error_bars(policy):
     """Also when columns of a block still wait."""
@@ -107,12 +111,18 @@ def test_the_share_is_close_to_the_truth_within_its_error_bars(policy):
 
 @pytest.mark.parametrize(("actions", "noise"), [(2, 0.01), (12, 0.05)], ids=["nearly all", "some"])
 def test_the_interval_of_the_share_holds_the_truth_as_often_as_it_says(actions, noise):
-    """Nineteen times of twenty, by Student's t over eight probes; and no share is more than all of the variance."""
+    """Nineteen times of twenty, by Student's t over eight probes; and no share is more than all of the
+    variance."""
     data = make_data(60, new=50)
     inside = []
     for seed in range(200):
-        posterior = condition(PRIOR, data.X, data.y, noise, RandomAction(block_size=actions), MaxActions(actions), seed=seed)
-        share, truth = posterior.computational_share(data.X_new, passes=12), posterior.decompose(data.X_new, "exact").share
+        posterior = condition(
+            PRIOR, data.X, data.y, noise, RandomAction(block_size=actions), MaxActions(actions), seed=seed
+        )
+        share, truth = (
+            posterior.computational_share(data.X_new, passes=12),
+            posterior.decompose(data.X_new, "exact").share,
+        )
         assert 0.0 <= share.estimate <= 1.0
         inside.append(abs(share.estimate - truth) <= share.half_width() + share.bias_bound)
     assert np.mean(inside) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 200)

@@ -1,4 +1,5 @@
-"""A kernel is its formula: against scikit-learn where it has the same one, else against the formula written out."""
+"""A kernel is its formula: against scikit-learn where it has the same one, else against the formula
+written out."""
 
 import numpy as np
 import pytest
@@ -36,11 +37,17 @@ SKLEARN = {
     "matern12": (Matern12(lengthscale=ELL), sk.Matern(ELL, nu=0.5)),
     "matern32": (Matern32(lengthscale=ELL), sk.Matern(ELL, nu=1.5)),
     "matern52": (Matern52(lengthscale=ELL), sk.Matern(ELL, nu=2.5)),
-    "rational-quadratic": (RationalQuadratic(lengthscale=0.8, alpha=1.7), sk.RationalQuadratic(0.8, alpha=1.7)),
+    "rational-quadratic": (
+        RationalQuadratic(lengthscale=0.8, alpha=1.7),
+        sk.RationalQuadratic(0.8, alpha=1.7),
+    ),
     "linear": (Linear(), sk.DotProduct(sigma_0=0.0)),
     "constant": (Constant(2.5), sk.ConstantKernel(2.5)),
     "scaled": (3.0 * RBF(lengthscale=0.5), sk.ConstantKernel(3.0) * sk.RBF(0.5)),
-    "sum": (Matern32(lengthscale=0.5) + 2.0 * RBF(lengthscale=2.0), sk.Matern(0.5, nu=1.5) + 2.0 * sk.RBF(2.0)),
+    "sum": (
+        Matern32(lengthscale=0.5) + 2.0 * RBF(lengthscale=2.0),
+        sk.Matern(0.5, nu=1.5) + 2.0 * sk.RBF(2.0),
+    ),
     "product": (Matern52(lengthscale=0.5) * Linear(), sk.Matern(0.5, nu=2.5) * sk.DotProduct(sigma_0=0.0)),
 }
 
@@ -83,7 +90,9 @@ def test_composition_builds_trees_and_means_arithmetic():
 def test_on_takes_columns_of_the_input():
     k = RBF(lengthscale=[0.5, 0.7]).on([2, 0])
     wide = rng.standard_normal((6, 3))
-    np.testing.assert_array_equal(k(wide, wide), RBF(lengthscale=[0.5, 0.7])(wide[:, [2, 0]], wide[:, [2, 0]]))
+    np.testing.assert_array_equal(
+        k(wide, wide), RBF(lengthscale=[0.5, 0.7])(wide[:, [2, 0]], wide[:, [2, 0]])
+    )
     np.testing.assert_array_equal(k.diagonal(wide), np.ones(6))
     assert isinstance(RBF().on(1), OnColumns)
     with pytest.raises(InputError, match="column 2"):
@@ -121,7 +130,10 @@ def test_where_there_is_an_embedding_k_falls_with_distance_in_it(name):
 @pytest.mark.parametrize("name", KERNELS)
 def test_parameters_are_read_and_replaced_by_path(name):
     kernel = KERNELS[name]
-    values = {path: 1.1 * np.asarray(value) if np.ndim(value) else 1.1 * value for path, value in parameters(kernel).items()}
+    values = {
+        path: 1.1 * np.asarray(value) if np.ndim(value) else 1.1 * value
+        for path, value in parameters(kernel).items()
+    }
     moved = with_parameters(kernel, values)
     assert parameters(moved).keys() == parameters(kernel).keys()
     for path, value in parameters(moved).items():
@@ -170,12 +182,20 @@ def test_a_stationary_kernel_needs_a_profile_and_nothing_more():
     K = Triangular(0.7)(X, X)
     np.testing.assert_allclose(K, np.maximum(1.0 - np.abs(X - X.T) / 0.7, 0.0), atol=1e-12)
     posterior = condition(Prior(Triangular(0.7)), X, np.sin(X[:, 0]), 0.1, compute=Compute(dtype="float64"))
-    np.testing.assert_allclose(posterior.mean(X), K @ np.linalg.solve(K + 0.1 * np.eye(30), np.sin(X[:, 0])), atol=1e-8)
-    with pytest.raises(KernelError, match=r"Triangular has no frequencies.*give the kernel a `frequencies` method"):
+    np.testing.assert_allclose(
+        posterior.mean(X), K @ np.linalg.solve(K + 0.1 * np.eye(30), np.sin(X[:, 0])), atol=1e-8
+    )
+    with pytest.raises(
+        KernelError,
+        match=r"Triangular has no frequencies.*give the kernel a `frequencies` "
+        r"method",
+    ):
         posterior.sample_function()
 
 
-PRODUCT_OF_SUMS = (RBF(lengthscale=0.5) + Constant(0.5)) * (Matern32(lengthscale=0.8) + Linear(lengthscale=1.5))
+PRODUCT_OF_SUMS = (RBF(lengthscale=0.5) + Constant(0.5)) * (
+    Matern32(lengthscale=0.8) + Linear(lengthscale=1.5)
+)
 
 
 @pytest.mark.parametrize("name", [*KERNELS, "product-of-sums"])
@@ -212,7 +232,9 @@ def test_distances_are_those_of_direct_differences_for_any_number_of_features(d)
     for found in (squared_distance(F0, F1), jax.jit(squared_distance)(F0, F1)):
         assert found.dtype == np.float32
         np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-4)
-    np.testing.assert_allclose(squared_distance(F0.astype(np.float64), F1.astype(np.float64)), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        squared_distance(F0.astype(np.float64), F1.astype(np.float64)), expected, rtol=1e-12
+    )
 
 
 def test_distances_of_few_features_keep_their_bits():

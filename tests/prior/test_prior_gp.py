@@ -19,7 +19,9 @@ def test_mean_var_and_cov_are_the_kernels():
     assert prior.cov(X, X[:4]).shape == (9, 4)
 
 
-@pytest.mark.parametrize(("mean", "shape"), [(None, (9,)), (ConstantMean(1.0), (9,)), (ConstantMean([1.0, -2.0]), (9, 2))])
+@pytest.mark.parametrize(
+    ("mean", "shape"), [(None, (9,)), (ConstantMean(1.0), (9,)), (ConstantMean([1.0, -2.0]), (9, 2))]
+)
 def test_draws_have_the_shape_and_the_moments_of_the_prior(mean, shape):
     prior = Prior(KERNELS["rbf"], mean)
     draws = prior.sample(X, 6000, seed=1)

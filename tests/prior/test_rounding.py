@@ -5,7 +5,16 @@ import pytest
 
 from itergp import Compute, MaxActions, Prior, PseudoInput, condition
 from itergp.prior.distances import distance
-from itergp.prior.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
+from itergp.prior.kernels import (
+    RBF,
+    Kernel,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    RationalQuadratic,
+    Stationary,
+)
 
 UNIT = float(np.finfo(np.float32).eps) / 2
 
@@ -42,7 +51,9 @@ class Plain(Kernel):
 def pairs(rng, d):
     """Pairs of points at distances from 1e-6 to 1."""
     X = rng.uniform(-1.0, 1.0, (200, d))
-    Z = np.concatenate([X + step * rng.standard_normal(X.shape) for step in 10.0 ** -np.arange(0.0, 6.5, 0.5)])
+    Z = np.concatenate(
+        [X + step * rng.standard_normal(X.shape) for step in 10.0 ** -np.arange(0.0, 6.5, 0.5)]
+    )
     return X, Z
 
 
@@ -60,7 +71,9 @@ COMPOSED = {
 def test_errors_at_all_distances_are_within_the_amplification(kernel, composed):
     kernel, (X, Z) = COMPOSED[composed](kernel), pairs(np.random.default_rng(3), 1)
     exact, rounded = kernel(X, Z), kernel(X.astype(np.float32), Z.astype(np.float32))
-    error = np.abs(np.asarray(rounded, dtype=np.float64) - exact).max() / UNIT / float(kernel.diagonal(X).max())
+    error = (
+        np.abs(np.asarray(rounded, dtype=np.float64) - exact).max() / UNIT / float(kernel.diagonal(X).max())
+    )
     assert error <= kernel.amplification(X)
 
 
@@ -83,7 +96,9 @@ def test_a_steep_profile_in_single_precision_never_claims_less_than_the_exact_va
     X = np.sort(rng.uniform(-1.0, 1.0, (300, 1)), axis=0)
     X[1::2] = X[::2] + 10.0 ** rng.uniform(-6, -3, (150, 1))  # pairs where the profile is steep
     y, noise, kernel = rng.standard_normal(300), 1e-5, 1.0 * Steep()
-    posterior = condition(Prior(kernel), X, y, noise, PseudoInput(block_size=150), MaxActions(300), Compute("float32"))
+    posterior = condition(
+        Prior(kernel), X, y, noise, PseudoInput(block_size=150), MaxActions(300), Compute("float32")
+    )
     K = kernel(X, X)
     exact = 1.0 - np.einsum("ij,ij->j", K, np.linalg.solve(K + noise * np.eye(300), K))
     assert (posterior.var(X) >= exact * (1.0 - 1e-9)).all()

@@ -1,4 +1,5 @@
-"""Radii and weights of spectral densities, against SciPy's distributions and against the kernels they belong to."""
+"""Radii and weights of spectral densities, against SciPy's distributions and against the kernels they
+belong to."""
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ DIMENSIONS = [1, 2, 5, 30]
 
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_radii_of_normal_and_t_densities_are_quantiles(d):
-    np.testing.assert_allclose(stats.chi2.sf(spectra.gaussian(d)(PROBABILITIES) ** 2, d), PROBABILITIES, rtol=1e-10)
+    np.testing.assert_allclose(
+        stats.chi2.sf(spectra.gaussian(d)(PROBABILITIES) ** 2, d), PROBABILITIES, rtol=1e-10
+    )
     for degrees in (1.0, 3.0, 5.0):
         r = spectra.student(d, degrees)(PROBABILITIES)
         np.testing.assert_allclose(stats.f.sf(r**2 / d, d, degrees), PROBABILITIES, rtol=1e-10)
@@ -22,7 +25,8 @@ def test_radii_of_normal_and_t_densities_are_quantiles(d):
 @pytest.mark.parametrize("alpha", [0.1, 0.3, 1.0, 10.0, 300.0])
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_radii_of_the_mixture_are_quantiles(d, alpha):
-    """P(|omega| > r) = E[P(chi2_d > r^2 / g)] over g, gamma distributed: here summed over the logarithm of g."""
+    """P(|omega| > r) = E[P(chi2_d > r^2 / g)] over g, gamma distributed: here summed over the logarithm of
+    g."""
     log_g = np.linspace(-120.0, 8.0, 20_001)
     log_density = stats.gamma.logpdf(np.exp(log_g), alpha, scale=1.0 / alpha) + log_g
     for u, r in zip(PROBABILITIES, spectra.gaussian_mixture(d, alpha)(PROBABILITIES), strict=True):
@@ -32,18 +36,29 @@ def test_radii_of_the_mixture_are_quantiles(d, alpha):
 
 
 @pytest.mark.parametrize(
-    "kernel", [RBF(), Matern12(), Matern32(), Matern52(), RationalQuadratic(1.0, 0.3), RationalQuadratic(1.0, 5.0), Periodic()]
+    "kernel",
+    [
+        RBF(),
+        Matern12(),
+        Matern32(),
+        Matern52(),
+        RationalQuadratic(1.0, 0.3),
+        RationalQuadratic(1.0, 5.0),
+        Periodic(),
+    ],
 )
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_weighted_frequencies_give_the_kernel(kernel, d):
-    """Of one draw, not on average: 20,000 weighted frequencies are a sum for the integral of Bochner's theorem."""
+    """Of one draw, not on average: 20,000 weighted frequencies are a sum for the integral of Bochner's
+    theorem."""
     X = np.random.default_rng(d).uniform(-1.5, 1.5, (12, d))
     Phi = kernel.random_features(np.random.default_rng(7), 20_000, d)(X)
     np.testing.assert_allclose((Phi @ Phi.conj().T).real, kernel(X, X), atol=0.03)
 
 
 def test_frequencies_reach_the_tail_and_weigh_what_the_density_gives_it():
-    """Each power of ten of the tail has as many frequencies as the next, and their weights add up to its probability."""
+    """Each power of ten of the tail has as many frequencies as the next, and their weights add up to its
+    probability."""
     omega, weights = Matern32().frequencies(np.random.default_rng(0), 4096, 1)
     u = stats.t.sf(np.abs(omega[:, 0]), 3) * 2
     for power in range(1, 12):
@@ -65,7 +80,10 @@ def test_any_number_of_frequencies_in_any_dimension(size, d):
 def test_directions_are_uniform_and_neighbours_are_at_right_angles():
     directions = spectra._directions(np.random.default_rng(0), 30_000, 3)
     blocks = directions.reshape(-1, 3, 3)
-    np.testing.assert_allclose(blocks @ blocks.swapaxes(1, 2), np.broadcast_to(np.eye(3), blocks.shape), atol=1e-12)
+    np.testing.assert_allclose(
+        blocks @ blocks.swapaxes(1, 2), np.broadcast_to(np.eye(3), blocks.shape), atol=1e-12
+    )
     assert np.abs(directions.mean(axis=0)).max() < 5 / np.sqrt(3 * 30_000)
-    for axis in directions.T:  # uniform on the sphere in three dimensions: each coordinate is uniform on [-1, 1]
+    # uniform on the sphere in three dimensions: each coordinate is uniform on [-1, 1]
+    for axis in directions.T:
         assert stats.kstest(axis, stats.uniform(-1, 2).cdf).pvalue > 1e-4

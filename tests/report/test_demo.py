@@ -16,5 +16,7 @@ def test_the_demo_measures_what_the_library_computes_and_writes_a_report(tmp_pat
     posterior = posterior.refine(stop=MaxActions(30))
     assert [row.actions for row in rows] == [20, 50]
     np.testing.assert_allclose(rows[-1].combined, posterior.var(X[400:]).mean(), rtol=1e-12)
-    np.testing.assert_allclose(rows[-1].rmse, np.sqrt(np.mean((posterior.mean(X[400:]) - y[400:]) ** 2)), rtol=1e-12)
+    np.testing.assert_allclose(
+        rows[-1].rmse, np.sqrt(np.mean((posterior.mean(X[400:]) - y[400:]) ** 2)), rtol=1e-12
+    )
     assert "test points" in (tmp_path / "demo.html").read_text()

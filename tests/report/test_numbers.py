@@ -29,13 +29,14 @@ def fitted(budget=f"{ACTIONS} actions", neighbours=NEAR, y=Y, rows=N, **more):
     from itergp import Matern32
 
     kernel = more.pop("kernel", 1.5 * Matern32(LENGTHS))
-    return IterGPRegressor(kernel=kernel, noise=0.05, learn=False, budget=budget, neighbours=neighbours, **more).fit(
-        X[:rows], y[:rows]
-    )
+    return IterGPRegressor(
+        kernel=kernel, noise=0.05, learn=False, budget=budget, neighbours=neighbours, **more
+    ).fit(X[:rows], y[:rows])
 
 
 def exact_gp(model, rows):
-    """scikit-learn's GP with the same hyper-parameters on some of the training rows, in the model's scaled units."""
+    """scikit-learn's GP with the same hyper-parameters on some of the training rows, in the model's scaled
+    units."""
     kernel = skl.ConstantKernel(1.5, "fixed") * skl.Matern(LENGTHS, "fixed", nu=1.5)
     inputs, targets = model.scaling_.inputs(X[rows]), model.scaling_.targets(Y[rows])
     return GaussianProcessRegressor(kernel, alpha=0.05, optimizer=None).fit(inputs, targets)
@@ -68,7 +69,11 @@ def test_the_last_position_is_the_model_as_it_predicts(model, tested):
     close(found["coverage"][-1], (np.abs(Y_TEST - mean) < norm.ppf(0.975) * std).mean())
     close(found["crps"][-1], metrics.crps(Y_TEST, mean, std**2))
     assert tested["path"]["labels"][-1] == f"with {NEAR} local actions"
-    assert tested["points"] == {"source": "test data", "count": TEST, "note": f"All {TEST} rows of the test data."}
+    assert tested["points"] == {
+        "source": "test data",
+        "count": TEST,
+        "note": f"All {TEST} rows of the test data.",
+    }
 
 
 def test_a_position_is_a_model_with_so_many_actions(tested):
@@ -185,7 +190,8 @@ def test_held_out_folds_of_an_exact_model_are_refits_without_the_fold():
         rest = np.setdiff1d(np.arange(N), fold.F)
         gp = exact_gp(model, rest)
         constant = model.posterior_.problem.prior.mean(model.scaling_.inputs(X[fold.F]))
-        assert np.abs(constant).max() < 1e-12  # the mean of scaled targets, so scikit-learn's zero mean is the same
+        # the mean of scaled targets, so scikit-learn's zero mean is the same
+        assert np.abs(constant).max() < 1e-12
         mean[fold.F], std = gp.predict(model.scaling_.inputs(X[fold.F]), return_std=True)
         variance[fold.F] = std**2 + 0.05
     mean, variance = model.scaling_.mean(mean), model.scaling_.variance(variance)
@@ -208,9 +214,13 @@ def test_the_share_of_held_out_rows_is_against_the_exact_gp_without_their_fold(m
     assert "optimistic: the actions were chosen" in found["points"]["note"]
 
 
-@pytest.mark.parametrize(("passes", "method", "said"), [(4, "estimate", "About "), (0, "neighbours", "At least ")])
+@pytest.mark.parametrize(
+    ("passes", "method", "said"), [(4, "estimate", "About "), (0, "neighbours", "At least ")]
+)
 @pytest.mark.parametrize("held_out", [False, True], ids=["test data", "held-out folds"])
-def test_without_the_exact_gp_the_share_lies_between_bounds(model, monkeypatch, passes, method, said, held_out):
+def test_without_the_exact_gp_the_share_lies_between_bounds(
+    model, monkeypatch, passes, method, said, held_out
+):
     data = () if held_out else (X_TEST, Y_TEST)
     exact = numbers(model, *data)["share"]["value"]
     monkeypatch.setattr(share, "EXACT_ROWS", 0)
@@ -230,7 +240,8 @@ def test_without_the_exact_gp_the_share_lies_between_bounds(model, monkeypatch, 
 @pytest.mark.parametrize("rows", [4096, 0], ids=["exact", "between bounds"])
 @pytest.mark.parametrize("held_out", [False, True], ids=["test data", "held-out folds"])
 def test_the_rounding_of_a_model_with_as_many_actions_as_rows_is_reported(rows, held_out, monkeypatch):
-    """Products in float32, little noise: what they hide is the computational share, and the verdict says what it is."""
+    """Products in float32, little noise: what they hide is the computational share, and the verdict says
+    what it is."""
     monkeypatch.setattr(share, "EXACT_ROWS", rows)
     monkeypatch.setattr(share, "affordable_passes", lambda *_: 6)
     monkeypatch.setattr(share, "FEW", N + TEST)
@@ -251,7 +262,9 @@ def test_the_rounding_of_a_model_with_as_many_actions_as_rows_is_reported(rows, 
 def test_the_error_of_an_estimate_is_that_of_the_choice_of_points(model, monkeypatch):
     monkeypatch.setattr(share, "EXACT_ROWS", 0)
     monkeypatch.setattr(share, "FEW", 10)
-    test = points.from_test_data(model.posterior_, model.scaling_.inputs(X_TEST), model.scaling_.targets(Y_TEST), 0.05)
+    test = points.from_test_data(
+        model.posterior_, model.scaling_.inputs(X_TEST), model.scaling_.targets(Y_TEST), 0.05
+    )
     found = share.parts(test, test.local(NEAR)[1], NEAR, None, seconds=1e6)
     parts = model.decompose(X_TEST[found.chosen])
     close(found.share, parts.share, 1e-2)
@@ -344,7 +357,9 @@ HOSTILE = ["</script><script>alert(1)</script>", '" onload="x', "{{7*7}}\u2028\x
 
 
 def test_hostile_names_pass_through_as_text(model):
-    values = strict(numbers(model, X_TEST, Y_TEST, feature_names=HOSTILE, target_names=["<b>"], dropped=["<i>"]))
+    values = strict(
+        numbers(model, X_TEST, Y_TEST, feature_names=HOSTILE, target_names=["<b>"], dropped=["<i>"])
+    )
     assert values["fitted"]["feature_names"] == HOSTILE
     assert list(values["targets"][0]["worst"][0]["features"]) == HOSTILE
     assert "<i>" in values["data"]["dropped"]
@@ -378,7 +393,11 @@ def test_duplicates_are_told_and_held_out_together():
     twice = np.concatenate([np.arange(N), np.arange(30)])
     model = IterGPRegressor(noise=0.05, learn=False, budget="30 actions").fit(X[twice], Y[twice])
     values = strict(numbers(model))
-    assert (values["fitted"]["rows"], values["fitted"]["distinct_rows"], values["points"]["count"]) == (N + 30, N, N)
+    assert (values["fitted"]["rows"], values["fitted"]["distinct_rows"], values["points"]["count"]) == (
+        N + 30,
+        N,
+        N,
+    )
     assert "held out together" in values["points"]["note"]
     assert "120 rows have 90 different inputs" in values["data"]["merged"]
     assert numbers(model, X_TEST, Y_TEST)["points"]["count"] == TEST
@@ -417,7 +436,8 @@ def test_targets_that_are_all_the_same():
 
 
 def test_hyperparameters_are_told_with_the_bounds_they_ran_into(monkeypatch):
-    monkeypatch.setattr("itergp.learning.parameters.LENGTH_RANGE", (1e-3, 2.0))  # too short for a feature that says nothing
+    # too short for a feature that says nothing
+    monkeypatch.setattr("itergp.learning.parameters.LENGTH_RANGE", (1e-3, 2.0))
     model = IterGPRegressor(kernel="rbf", budget=MaxActions(9)).fit(X[:60], Y[:60])
     values = strict(numbers(model, feature_names=["a", "b", "c"]))
     by_name = {row["name"]: row for row in values["hyperparameters"]}
@@ -425,9 +445,14 @@ def test_hyperparameters_are_told_with_the_bounds_they_ran_into(monkeypatch):
     assert by_name["kernel.lengthscale[1]"]["words"].startswith("the lengthscale of b")
     for i in range(3):
         close(by_name[f"kernel.lengthscale[{i}]"]["value"], model.kernel_.kernel.lengthscale[i])
-        close((by_name[f"kernel.lengthscale[{i}]"]["low"], by_name[f"kernel.lengthscale[{i}]"]["high"]), (1e-3, 2.0))
+        close(
+            (by_name[f"kernel.lengthscale[{i}]"]["low"], by_name[f"kernel.lengthscale[{i}]"]["high"]),
+            (1e-3, 2.0),
+        )
     hit = {row["name"] for row in values["hyperparameters"] if row["at_bound"]}
-    edge = {name for name, row in by_name.items() if not 1.0001 * row["low"] < row["value"] < row["high"] / 1.0001}
+    edge = {
+        name for name, row in by_name.items() if not 1.0001 * row["low"] < row["value"] < row["high"] / 1.0001
+    }
     assert hit == edge
     assert hit
     assert len(values["warnings"]) >= len(hit)
@@ -446,7 +471,9 @@ def test_given_hyperparameters_have_no_bounds(tested, model):
 def test_a_kernel_with_fixed_bounds_was_not_learned():
     kernel = skl.ConstantKernel(1.5, "fixed") * skl.Matern(LENGTHS, "fixed", nu=1.5)
     values = numbers(IterGPRegressor(kernel=kernel, noise=0.05, budget="9 actions").fit(X[:60], Y[:60]))
-    assert all(row["low"] is None and "given, not learned" in row["words"] for row in values["hyperparameters"])
+    assert all(
+        row["low"] is None and "given, not learned" in row["words"] for row in values["hyperparameters"]
+    )
     assert "hyper-parameters" not in values["points"]["note"]
 
 

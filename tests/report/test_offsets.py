@@ -1,4 +1,5 @@
-"""Data far from zero: years, Unix times, pressures. What differs in the last digits is told to these digits."""
+"""Data far from zero: years, Unix times, pressures. What differs in the last digits is told to these
+digits."""
 
 import json
 import re
@@ -19,7 +20,9 @@ Y = 101325 + 50 * np.sin(3 * (X[:, 0] - 1e9)) + RNG.standard_normal(80)
 
 @pytest.fixture(scope="module")
 def model():
-    return IterGPRegressor(kernel=Matern32([0.5, 2.0]), noise=0.01, learn=False, budget="16 actions").fit(X[:60], Y[:60])
+    return IterGPRegressor(kernel=Matern32([0.5, 2.0]), noise=0.01, learn=False, budget="16 actions").fit(
+        X[:60], Y[:60]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +43,9 @@ def test_the_worst_points_are_those_of_the_data(model, values):
     worst = values["targets"][0]["worst"]
     rows = [60 + point["row"] for point in worst]
     np.testing.assert_allclose([point["y"] for point in worst], Y[rows], rtol=0, atol=1e-3 * np.ptp(Y))
-    np.testing.assert_allclose([point["mean"] for point in worst], model.predict(X[rows]), rtol=0, atol=1e-3 * np.ptp(Y))
+    np.testing.assert_allclose(
+        [point["mean"] for point in worst], model.predict(X[rows]), rtol=0, atol=1e-3 * np.ptp(Y)
+    )
     np.testing.assert_allclose([point["features"]["x1"] for point in worst], X[rows, 0], rtol=0, atol=1e-3)
 
 

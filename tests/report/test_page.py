@@ -1,4 +1,5 @@
-"""The page as a file: what is in it, that nothing can be in it, and that it is small. The browser's part is tests/browser."""
+"""The page as a file: what is in it, that nothing can be in it, and that it is small. The browser's part
+is tests/browser."""
 
 import base64
 import hashlib
@@ -35,8 +36,11 @@ def test_the_policy_names_the_digests_of_the_style_and_the_script_and_nothing_el
     script = re.search(r"<script>(.*?)</script>", page, re.S)[1]
     assert set(re.findall(r"'sha256-([^']+)'", policy)) == {digest(style), digest(script)}
     assert page.count("<script") == 2  # the numbers and the script
-    assert not re.search(r"\b(src|href|style|on\w+)=", re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S))
-    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)  # the name of SVG is not an address to load
+    assert not re.search(
+        r"\b(src|href|style|on\w+)=", re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S)
+    )
+    # the name of SVG is not an address to load
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +56,12 @@ def test_any_text_leaves_one_block_of_numbers_that_still_parses(text):
 
 
 def test_no_control_character_reaches_the_page():
-    """Neither in its text nor escaped in its numbers: ESC moves a terminal's cursor, BEL rings, NUL ends a text."""
+    """Neither in its text nor escaped in its numbers: ESC moves a terminal's cursor, BEL rings, NUL ends a
+    text."""
     control = "".join(map(chr, (*range(9), 0x0B, 0x0C, *range(0x0D, 0x20), *range(0x7F, 0xA0))))
-    page = render(made_up(positions=2, targets=(f"y{control}",), names=(f"a{control}", "b"), title=f"t{control}"))
+    page = render(
+        made_up(positions=2, targets=(f"y{control}",), names=(f"a{control}", "b"), title=f"t{control}")
+    )
     assert not set(page) & set(control)
     numbers = page.partition('id="numbers">')[2].partition("<")[0]
     assert not re.search(r"\\u00(0[0-8bcdef]|1[0-9a-f]|7f|[89][0-9a-f])|\\[bfr]", numbers)
@@ -62,14 +69,22 @@ def test_no_control_character_reaches_the_page():
 
 
 def test_marks_that_turn_the_text_around_them_are_made_visible_and_hebrew_is_left_alone():
-    page = render(made_up(positions=2, names=("\u202e21\u202c", "\u05d0\u05d1", "c\u200f\u061c"), title="\u2066t\u200e"))
-    assert not re.search("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\\\\u(20(0[ef]|2[a-e]|6[6-9])|061c)", page)
+    page = render(
+        made_up(positions=2, names=("\u202e21\u202c", "\u05d0\u05d1", "c\u200f\u061c"), title="\u2066t\u200e")
+    )
+    assert not re.search(
+        "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\\\\u(20(0[ef]|2[a-e]|6[6-9])|061c)", page
+    )
     assert '<bdi class="name">\ufffd21\ufffd</bdi>' in page
     assert '<bdi class="name">\u05d0\u05d1</bdi>' in page
 
 
 def test_the_largest_report_makes_a_page_below_two_megabytes():
-    largest = made_up(positions=40, targets=tuple(f"y{t}" for t in range(8)), names=tuple(f"feature {j}" for j in range(400)))
+    largest = made_up(
+        positions=40,
+        targets=tuple(f"y{t}" for t in range(8)),
+        names=tuple(f"feature {j}" for j in range(400)),
+    )
     assert len(render(largest).encode()) < 2_000_000
 
 
@@ -77,7 +92,9 @@ def test_the_numbers_of_the_page_are_the_twins_to_what_a_picture_can_show():
     numbers = made_up(positions=5)
     line = numbers["targets"][0]["slices"][0]
     line["mean"] = [[1e7 + v for v in row] for row in line["mean"]]
-    shown = json.loads(re.search(r'id="numbers">(.*?)</script>', render(numbers), re.S)[1])["targets"][0]["slices"][0]
+    shown = json.loads(re.search(r'id="numbers">(.*?)</script>', render(numbers), re.S)[1])["targets"][0][
+        "slices"
+    ][0]
     spread = max(map(max, line["mean"])) - min(map(min, line["mean"]))
     for row, expected in zip(shown["mean"], line["mean"], strict=True):
         assert row == pytest.approx(expected, rel=0, abs=1e-5 * spread)
@@ -111,7 +128,9 @@ def test_numbers_that_are_not_finite_become_unknown():
     ],
 )
 def test_the_computational_share_is_written_with_its_error_bar(value, error, expected):
-    numbers = made_up(positions=3) | {"share": {"value": value, "error": error, "method": "exact", "points": 100}}
+    numbers = made_up(positions=3) | {
+        "share": {"value": value, "error": error, "method": "exact", "points": 100}
+    }
     shown = page_text.tiles(numbers, numbers["targets"][0], 2)["share"][0]
     assert shown.replace("\N{NO-BREAK SPACE}", " ") == expected
 
@@ -143,7 +162,10 @@ def test_numbers_are_written_for_readers(write, value, expected):
 
 def test_the_wheel_contains_what_the_page_is_made_of(tmp_path):
     pytest.importorskip("scikit_build_core", reason="building a wheel needs `pip install scikit-build-core`")
-    code = "import sys; from scikit_build_core.build import build_wheel as b; b(sys.argv[1], {'wheel.cmake': 'false'})"
+    code = (
+        "import sys; from scikit_build_core.build import build_wheel as b; b(sys.argv[1], "
+        "{'wheel.cmake': 'false'})"
+    )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         held = {Path(name).name for name in wheel.namelist() if name.startswith("itergp/report/")}

@@ -47,7 +47,9 @@ def test_the_twin_is_json_for_machines(model, tmp_path):
 
 def test_a_page_that_cannot_be_written_leaves_what_was_there(model, tmp_path, monkeypatch):
     (tmp_path / "fit.html").write_text("old")
-    monkeypatch.setattr("os.replace", lambda *names: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        "os.replace", lambda *names: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     with pytest.raises(StorageError, match=r"fit.html cannot be written: No space left on device"):
         model.report(tmp_path / "fit.html")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
@@ -126,7 +128,13 @@ def test_the_summary_and_the_page_use_the_same_words():
     assert drawing.percent is words.percent
     assert measuring.formula is fitted.formula
     assert page.FORMAT is page_text.FORMAT is function.__globals__["FORMAT"]
-    assert [words.percent(v) for v in (0.97, 0.013, 0.0002, 1e-5, 0.0)] == ["97 %", "1.3 %", "0.02 %", "below 0.01 %", "0 %"]
+    assert [words.percent(v) for v in (0.97, 0.013, 0.0002, 1e-5, 0.0)] == [
+        "97 %",
+        "1.3 %",
+        "0.02 %",
+        "below 0.01 %",
+        "0 %",
+    ]
 
 
 # The command line.
@@ -144,7 +152,18 @@ def folder(tmp_path_factory):
             writer = csv.writer(file)
             writer.writerow(["id", HOSTILE, "b", "y"])
             writer.writerows(zip(range(70)[rows], *X[rows].T.tolist(), Y[rows].tolist(), strict=True))
-    fit = ("fit", path / "train.csv", "--target", "y", "--drop", "id", "--budget", "12 actions", "--out", path / "m.itergp")
+    fit = (
+        "fit",
+        path / "train.csv",
+        "--target",
+        "y",
+        "--drop",
+        "id",
+        "--budget",
+        "12 actions",
+        "--out",
+        path / "m.itergp",
+    )
     assert run(*fit).exit_code == 0
     return path
 
@@ -160,12 +179,16 @@ def test_the_command_writes_a_page_beside_the_model_and_says_the_verdict(folder)
 
 
 def test_test_rows_are_read_as_the_model_knows_them(folder, tmp_path):
-    result = run("report", folder / "m.itergp", "--data", folder / "test.csv", "--json", "--out", tmp_path / "t.html")
+    result = run(
+        "report", folder / "m.itergp", "--data", folder / "test.csv", "--json", "--out", tmp_path / "t.html"
+    )
     assert result.exit_code == 0, result.output
     values = json.loads(result.stdout)
     model = IterGPRegressor.load(folder / "m.itergp")
     mean = model.predict(X[50:])
-    assert values["targets"][0]["metrics"]["rmse"][-1] == pytest.approx(np.sqrt(np.mean((mean - Y[50:]) ** 2)), rel=1e-4)
+    assert values["targets"][0]["metrics"]["rmse"][-1] == pytest.approx(
+        np.sqrt(np.mean((mean - Y[50:]) ** 2)), rel=1e-4
+    )
     assert values["fitted"]["feature_names"] == [HOSTILE, "b"]
     assert values["fitted"]["targets"] == ["y"]
     assert values["data"]["dropped"] == "Columns left out by who fitted the model: id."
@@ -189,13 +212,19 @@ def test_json_alone_writes_no_file(folder):
         (["m.itergp", "--out", "none/fit.html"], 2, "the folder none does not exist"),
         (["m.itergp", "--data", "bare.csv"], 2, "bare.csv lacks the column"),
         (["m.itergp", "--data", "blind.csv"], 2, "blind.csv lacks the column 'y', the target"),
-        (["plain.itergp", "--data", "test.csv"], 2, "does not say which column is the target|lacks the column|has names"),
+        (
+            ["plain.itergp", "--data", "test.csv"],
+            2,
+            "does not say which column is the target|lacks the column|has names",
+        ),
     ],
 )
 def test_bad_use_is_one_line_and_writes_nothing(folder, monkeypatch, arguments, code, message):
     (folder / "bare.csv").write_text("b,y\n1,2\n")
     (folder / "blind.csv").write_text(f"{HOSTILE},b\n1,2\n")
-    IterGPRegressor(noise=0.05, learn=False, budget="3 actions").fit(X[:50], Y[:50]).save(folder / "plain.itergp")
+    IterGPRegressor(noise=0.05, learn=False, budget="3 actions").fit(X[:50], Y[:50]).save(
+        folder / "plain.itergp"
+    )
     before = sorted(folder.iterdir())
     monkeypatch.chdir(folder)
     result = run("report", *arguments)

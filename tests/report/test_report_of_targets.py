@@ -69,12 +69,17 @@ def test_held_out_rows_are_those_of_each_target_alone(budget, refinable, tmp_pat
     problem, Q, scaling = model.posterior_.problem, dense(model.posterior_.actions), model.scaling_
     for t in range(3):
         noise = NOISES[t] / model.row_counts_
-        alone = condition(Prior(model.kernel_), problem.X, problem.y[:, t], noise, given(Q, 25), MaxActions(Q.shape[1]))
+        alone = condition(
+            Prior(model.kernel_), problem.X, problem.y[:, t], noise, given(Q, 25), MaxActions(Q.shape[1])
+        )
         held = from_folds(alone, model.row_counts_, 0, False)
         mean, variance = (found[-1] for found in held.path(np.array([alone.rank]), 0))
         z = (held.y[:, 0] - mean[:, 0]) / np.sqrt(variance + held.noise)
         spread = np.sqrt(variance + held.noise) * scaling.y_scale[t]
-        close(values["targets"][t]["metrics"]["nll"][-1], np.mean(np.log(np.sqrt(2 * np.pi) * spread) + z**2 / 2))
+        close(
+            values["targets"][t]["metrics"]["nll"][-1],
+            np.mean(np.log(np.sqrt(2 * np.pi) * spread) + z**2 / 2),
+        )
         close(values["targets"][t]["metrics"]["coverage"][-1], np.mean(np.abs(z) <= norm.ppf(0.975)))
 
 
@@ -99,9 +104,14 @@ def test_many_targets_keep_the_report_small():
 
 
 def test_the_error_of_a_share_over_targets_is_that_of_the_choice_of_points():
-    """Targets are looked at in the same points, so that t times as many values are not t times as many choices."""
+    """Targets are looked at in the same points, so that t times as many values are not t times as many
+    choices."""
     rng = np.random.default_rng(1)
-    X, Y, points = rng.uniform(0, 1, (300, 2)), rng.standard_normal((300, 4)), 1.3 * rng.beta(0.5, 0.5, (400, 2))
+    X, Y, points = (
+        rng.uniform(0, 1, (300, 2)),
+        rng.standard_normal((300, 4)),
+        1.3 * rng.beta(0.5, 0.5, (400, 2)),
+    )
     posterior = condition(Prior(1.0 * Matern32(0.15)), X, Y, 0.01, PseudoInput(block_size=64), MaxActions(40))
     each = TargetPosterior(posterior, np.full(4, 0.01)).each
     looked_at = EachTarget(tuple(from_test_data(one, points, np.zeros(400), 0.01) for one in each))
@@ -120,7 +130,13 @@ def test_a_target_whose_share_is_hidden_by_the_variance_of_another_is_named():
     rng = np.random.default_rng(2)
     X = rng.uniform(0, 1, (200, 1))
     y = np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(200)
-    how = {"kernel": 1.0 * Matern32(0.2), "learn": False, "normalize": False, "mean": "zero", "budget": "200 actions"}
+    how = {
+        "kernel": 1.0 * Matern32(0.2),
+        "learn": False,
+        "normalize": False,
+        "mean": "zero",
+        "budget": "200 actions",
+    }
     model = IterGPRegressor(noise=[1e-5, 1e5], dtype="float32", policy=RandomAction(block_size=50), **how)
     model.fit(X, np.stack([y, y], axis=1))
     values, parts = numbers(model, X, np.stack([y, y], axis=1)), model.decompose(X)
@@ -133,7 +149,9 @@ def test_a_target_whose_share_is_hidden_by_the_variance_of_another_is_named():
 
 
 @pytest.mark.parametrize(
-    ("upper", "said"), [(0.7613, "(at 40 points)"), (0.81, "(between 76 % and 81 % at 40 points)")], ids=["meet", "apart"]
+    ("upper", "said"),
+    [(0.7613, "(at 40 points)"), (0.81, "(between 76 % and 81 % at 40 points)")],
+    ids=["meet", "apart"],
 )
 def test_bounds_that_meet_are_said_once(upper, said):
     share = {"value": 0.761, "upper": upper, "error": 0.027, "method": "estimate", "points": 40}

@@ -1,4 +1,5 @@
-"""More data: appending alone changes no bit of any prediction; actions on the new rows do the rest (Thm. S7)."""
+"""More data: appending alone changes no bit of any prediction; actions on the new rows do the rest (Thm.
+S7)."""
 
 import tracemalloc
 
@@ -43,7 +44,12 @@ def assert_same_bits(a, b):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(
     "policy",
-    [RandomAction(block_size=4), ConjugateGradient(), SparseBlock(groups=9, block_size=3), UnitVector("pivoted")],
+    [
+        RandomAction(block_size=4),
+        ConjugateGradient(),
+        SparseBlock(groups=9, block_size=3),
+        UnitVector("pivoted"),
+    ],
     ids=lambda policy: type(policy).__name__,
 )
 def test_appending_rows_changes_no_bit_at_any_size(policy, dtype):
@@ -79,14 +85,18 @@ def test_residual_and_training_variance_of_the_new_rows_are_right(policy, end):
     extended = start(POLICIES[policy](), 30, number=6).extend(*rows(30, end), policy=False)
     oracle = exact(PRIOR, *rows(0, end), NOISE, AT)
     np.testing.assert_allclose(
-        extended.state.residual[:, 0], oracle.b - oracle.K_hat @ extended.state.representer_weights[:, 0], atol=1e-9
+        extended.state.residual[:, 0],
+        oracle.b - oracle.K_hat @ extended.state.representer_weights[:, 0],
+        atol=1e-9,
     )
     np.testing.assert_allclose(extended.state.training_variance, extended.var(DATA.X[:end]), atol=1e-9)
     assert np.isfinite(extended.state.elbo)
 
 
 # Those that are left out repeat, on more rows, directions that are known.
-@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in ("unit-listed", "adversarial", "callable")])
+@pytest.mark.parametrize(
+    "policy", [name for name in POLICIES if name not in ("unit-listed", "adversarial", "callable")]
+)
 @pytest.mark.parametrize("act", [False, None], ids=["append only", "act on the new rows"])
 def test_a_run_goes_on_after_new_data(policy, act):
     extended = start(POLICIES[policy](), 30, number=6).extend(*rows(30, 45), policy=act)
@@ -166,7 +176,8 @@ def test_two_extensions_of_one_posterior_disturb_neither_each_other_nor_their_pa
 
 @pytest.mark.parametrize("policy", [None, "given"])
 def test_new_rows_are_acted_on_even_where_a_block_still_waits(policy):
-    """A budget that cut a block leaves paid columns; they must not use up the actions meant for the new rows."""
+    """A budget that cut a block leaves paid columns; they must not use up the actions meant for the new
+    rows."""
     rng = np.random.default_rng(3)
     X, X_new = rng.uniform(0, 1, (300, 2)), rng.uniform(2, 3, (50, 2))
     y = np.sin(6 * X.sum(axis=1))
@@ -176,7 +187,8 @@ def test_new_rows_are_acted_on_even_where_a_block_still_waits(policy):
     how = {} if policy is None else {"policy": UnitVector(order=np.arange(300, 350)), "stop": MaxActions(50)}
     after = cut.extend(X_new, np.full(50, 5.0), **how)
     actions = after.state.basis.dense(0, after.rank)
-    assert np.linalg.norm(actions[300:], axis=1).min() > 1 - 1e-6  # every new row is in the span of the actions
+    # every new row is in the span of the actions
+    assert np.linalg.norm(actions[300:], axis=1).min() > 1 - 1e-6
     A = after.state.basis.dense(0, after.rank)
     K = prior.kernel(after.problem.X, after.problem.X)
     G = A.T @ (K + np.diag(after.problem.N)) @ A
@@ -201,7 +213,9 @@ def streamed(posterior, first, last, step=1):
     return posterior
 
 
-@pytest.mark.parametrize("policy", [UnitVector(block_size=64), RandomAction(block_size=4)], ids=["unit", "dense"])
+@pytest.mark.parametrize(
+    "policy", [UnitVector(block_size=64), RandomAction(block_size=4)], ids=["unit", "dense"]
+)
 def test_rows_in_place_give_the_bits_of_rows_that_are_copied(policy, monkeypatch):
     begun = start(policy, 100, number=100 if isinstance(policy, UnitVector) else 8)
     there = streamed(begun, 100, 300)
@@ -231,7 +245,8 @@ def test_two_streams_from_one_posterior_disturb_neither_each_other_nor_any_earli
 
 
 def test_a_row_costs_two_columns_of_the_kernel_and_no_matrix():
-    """Kernel entries: the new row against the actions, and its own column. Memory: vectors, and now and then a larger chunk."""
+    """Kernel entries: the new row against the actions, and its own column. Memory: vectors, and now and
+    then a larger chunk."""
     posterior, entries, peaks = start(UnitVector(block_size=512), 700, number=700), [], []
     for i in range(700, 730):
         before = posterior.problem.gram.entries

@@ -48,7 +48,9 @@ def assert_as_after_three(posterior):
 
 
 def test_control_c_in_a_policy_leaves_a_valid_posterior():
-    assert_as_after_three(condition(PRIOR, DATA.X, DATA.y, NOISE, failing(KeyboardInterrupt()), MaxActions(9)))
+    assert_as_after_three(
+        condition(PRIOR, DATA.X, DATA.y, NOISE, failing(KeyboardInterrupt()), MaxActions(9))
+    )
 
 
 def test_control_c_in_a_product_leaves_a_valid_posterior():
@@ -71,7 +73,9 @@ def test_control_c_in_a_callback_leaves_a_valid_posterior():
         if state.rank == 3:
             raise KeyboardInterrupt
 
-    assert_as_after_three(condition(PRIOR, DATA.X, DATA.y, NOISE, failing(None, 99), MaxActions(9), callback=callback))
+    assert_as_after_three(
+        condition(PRIOR, DATA.X, DATA.y, NOISE, failing(None, 99), MaxActions(9), callback=callback)
+    )
 
 
 def test_lack_of_memory_in_the_middle_keeps_what_was_computed():
@@ -86,7 +90,9 @@ def test_a_failing_callback_warns_and_keeps():
             raise ZeroDivisionError("no luck")
 
     with pytest.warns(InterruptedWarning, match="ZeroDivisionError: no luck.*3 actions are kept"):
-        posterior = condition(PRIOR, DATA.X, DATA.y, NOISE, failing(None, 99), MaxActions(9), callback=callback)
+        posterior = condition(
+            PRIOR, DATA.X, DATA.y, NOISE, failing(None, 99), MaxActions(9), callback=callback
+        )
     assert_as_after_three(posterior)
 
 
@@ -99,14 +105,23 @@ def test_a_callback_sees_every_step_and_may_ask_to_stop():
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        posterior = condition(PRIOR, DATA.X, DATA.y, NOISE, failing(None, 99), MaxActions(9), callback=callback)
+        posterior = condition(
+            PRIOR, DATA.X, DATA.y, NOISE, failing(None, 99), MaxActions(9), callback=callback
+        )
     assert seen == [1, 2, 3]
     assert_as_after_three(posterior)
 
 
 def test_an_error_of_the_method_carries_the_state_before_it():
     with pytest.raises(PolicyError) as caught:
-        condition(PRIOR, DATA.X, DATA.y, NOISE, lambda state: np.eye(40)[state.rank] * (state.rank < 3), MaxActions(9))
+        condition(
+            PRIOR,
+            DATA.X,
+            DATA.y,
+            NOISE,
+            lambda state: np.eye(40)[state.rank] * (state.rank < 3),
+            MaxActions(9),
+        )
     assert isinstance(caught.value.state, State)
     assert caught.value.state.rank == 3
 
@@ -116,7 +131,11 @@ def test_actions_that_do_not_fit_are_refused_before_any_work(policy, monkeypatch
     problem = Problem(PRIOR, DATA.X, DATA.y, NOISE, Compute(cache=0))
     before = problem.gram.entries
     monkeypatch.setattr(compute, "available_bytes", lambda: 1000)
-    with pytest.raises(MemoryLimitError, match=r"8 actions on 40 rows needs about .* GB; .* Ask for fewer actions"):
+    with pytest.raises(
+        MemoryLimitError,
+        match=r"8 actions on 40 rows needs about .* GB; .* Ask for fewer "
+        r"actions",
+    ):
         solve(problem, POLICIES[policy](), MaxActions(8))
     assert (problem.gram.passes, problem.gram.entries) == (0, before)
 

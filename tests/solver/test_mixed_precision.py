@@ -36,7 +36,13 @@ def mixed(dense, n=1500, units=1100, actions=100, noise=1e-7, seed=0):
     kernel = 1.0 * Matern32(0.2)
     y = np.sin(6 * X.sum(axis=1))
     posterior = condition(
-        Prior(kernel), X, y, noise, UnitVector("random", block_size=64), MaxActions(units), Compute(dtype="float32")
+        Prior(kernel),
+        X,
+        y,
+        noise,
+        UnitVector("random", block_size=64),
+        MaxActions(units),
+        Compute(dtype="float32"),
     )
     return posterior.refine(dense, MaxActions(actions)), kernel, X, y, T
 
@@ -64,7 +70,8 @@ def test_other_noise_on_the_same_mixed_actions_stays_above_the_exact_gp():
 
 
 def test_rows_that_come_later_keep_each_products_precision():
-    """After `extend`, float64 actions have float64 products on the new rows too: what follows rests on them."""
+    """After `extend`, float64 actions have float64 products on the new rows too: what follows rests on
+    them."""
     posterior, kernel, _, _, T = mixed(PseudoInput(block_size=50), n=1300, units=900)
     rng = np.random.default_rng(1)
     X_new = rng.uniform(0, 1, (200, 1))
@@ -81,13 +88,16 @@ def test_one_precision_alone_is_untouched():
     """Without a mixture no product is preferred to another."""
     rng = np.random.default_rng(2)
     X = rng.uniform(0, 1, (300, 2))
-    posterior = condition(Prior(RBF(0.3)), X, X[:, 0], 0.01, UnitVector(block_size=10), MaxActions(60), Compute(dtype="float64"))
+    posterior = condition(
+        Prior(RBF(0.3)), X, X[:, 0], 0.01, UnitVector(block_size=10), MaxActions(60), Compute(dtype="float64")
+    )
     tau = posterior.state.tau
     assert tau.min() > 1e-6 * tau.max()
 
 
 def test_held_out_folds_of_mixed_runs_stay_above_the_exact_gp():
-    """Unit vectors inside a fold vanish with it; float32 errors of the dense actions that they meet are not data."""
+    """Unit vectors inside a fold vanish with it; float32 errors of the dense actions that they meet are
+    not data."""
     posterior, kernel, X, _, _ = mixed(PseudoInput(block_size=50))
     units = np.flatnonzero(posterior.state.basis.spanned_rows())
     F = np.sort(np.random.default_rng(5).choice(units, 150, replace=False))
@@ -100,7 +110,8 @@ def test_held_out_folds_of_mixed_runs_stay_above_the_exact_gp():
 @pytest.mark.parametrize("kernel", [Matern12(0.5), RBF(0.5)], ids=lambda kernel: type(kernel).__name__)
 @pytest.mark.parametrize("units_first", [True, False])
 def test_held_out_folds_after_many_mixed_actions_are_near_the_exact_gp(units_first, kernel, noise):
-    """Without float64 rows of K Q the differences between two precisions were taken for data, and means were off by 1e4."""
+    """Without float64 rows of K Q the differences between two precisions were taken for data, and means
+    were off by 1e4."""
     rng = np.random.default_rng(0)
     n, units, dense = 600, (UnitVector("random", block_size=32), 150), (BlockKrylov(block_size=32), 200)
     X = rng.uniform(0, 1, (n, 3))
@@ -120,21 +131,27 @@ def test_held_out_folds_after_many_mixed_actions_are_near_the_exact_gp(units_fir
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("units", [UnitVector("random", block_size=4), UnitVector("pivoted")], ids=["random", "pivoted"])
+@pytest.mark.parametrize(
+    "units", [UnitVector("random", block_size=4), UnitVector("pivoted")], ids=["random", "pivoted"]
+)
 @pytest.mark.parametrize("kernel", [RBF(2.0), Matern12(1.0)], ids=lambda kernel: type(kernel).__name__)
 def test_unit_vectors_after_dense_actions_inherit_their_rounding(kernel, units, dtype):
-    """Products that are derived from known ones carry more rounding than products of their own; tau covers all of it."""
+    """Products that are derived from known ones carry more rounding than products of their own; tau covers
+    all of it."""
     n, noise, passes = 60, 1e-3, []
     for seed in range(15):
         rng = np.random.default_rng(seed)
         X, y = rng.uniform(-1, 1, (n, 2)), rng.standard_normal(n)
         policy = Schedule((BlockKrylov(block_size=8), 20), (units, None))
-        state = condition(Prior(kernel), X, y, noise, policy, MaxActions(58), Compute(dtype=dtype), seed=seed).state
+        state = condition(
+            Prior(kernel), X, y, noise, policy, MaxActions(58), Compute(dtype=dtype), seed=seed
+        ).state
         Q, tau = state.basis.dense(0, state.rank).astype(np.longdouble), state.tau[: state.rank]
         K = np.asarray(kernel(X.astype(np.longdouble), X.astype(np.longdouble)))
         error = (state.L @ state.L.T).astype(np.longdouble) - Q.T @ (K + noise * np.eye(n)) @ Q - np.diag(tau)
         relative = (error / np.sqrt(tau[:, None] * tau)).astype(float)
-        assert np.linalg.eigvalsh((relative + relative.T) / 2)[0] > -1.0  # so G stays above the exact Gram matrix
+        # so G stays above the exact Gram matrix
+        assert np.linalg.eigvalsh((relative + relative.T) / 2)[0] > -1.0
         passes.append(state.progress.passes)
     if dtype == "float64":
         assert np.mean(passes) < 6.0  # three for the dense actions, and few for the others

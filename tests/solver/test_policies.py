@@ -122,7 +122,9 @@ def test_all_the_actions_there_are_lead_to_the_exact_process_or_a_clean_end(poli
 
 def test_a_schedule_truncates_at_its_numbers_and_moves_on():
     data = make_data(40)
-    schedule = Schedule((PseudoInput(block_size=4), 6), (ConjugateGradient(), MaxPasses(3)), (UnitVector(block_size=5), 7))
+    schedule = Schedule(
+        (PseudoInput(block_size=4), 6), (ConjugateGradient(), MaxPasses(3)), (UnitVector(block_size=5), 7)
+    )
     posterior = condition(PRIOR, data.X, data.y, NOISE, schedule, MaxActions(100))
     assert [step.actions for step in posterior.trace] == [4, 6, 7, 8, 9, 14, 16, 16]
     assert [step.passes for step in posterior.trace][:5] == [1, 2, 3, 4, 5]
@@ -148,13 +150,17 @@ def test_unit_vectors_after_other_actions_go_all_the_way(order, first):
 
 def test_the_same_unit_vector_twice_counts_once():
     data = make_data(40)
-    posterior = condition(PRIOR, data.X, data.y, NOISE, UnitVector([1, 2, 1, 3, 2, 4], block_size=4), MaxActions(10))
+    posterior = condition(
+        PRIOR, data.X, data.y, NOISE, UnitVector([1, 2, 1, 3, 2, 4], block_size=4), MaxActions(10)
+    )
     assert (posterior.rank, posterior.state.progress.dropped) == (4, 2)
 
 
 def test_pivots_follow_the_largest_variance():
     data = make_data(40)
-    posterior = condition(Prior(Linear() + KERNELS["rbf"]), data.X, data.y, NOISE, UnitVector("pivoted"), MaxActions(5))
+    posterior = condition(
+        Prior(Linear() + KERNELS["rbf"]), data.X, data.y, NOISE, UnitVector("pivoted"), MaxActions(5)
+    )
     rows, K = [], Linear()(data.X, data.X) + KERNELS["rbf"](data.X, data.X)
     for _ in range(5):
         S = np.eye(40)[:, rows]
@@ -232,7 +238,9 @@ def test_several_targets_share_the_actions(policy):
     data = make_data(30, targets=3)
     posterior = condition(PRIOR, data.X, data.y, NOISE, POLICIES[policy](), MaxActions(7))
     prior = Prior(PRIOR.kernel, ConstantMean([0.0] * 3))
-    _, mean, cov = combined(exact(prior, data.X, data.y, NOISE, data.X_new), prior, posterior.actions, data.X_new)
+    _, mean, cov = combined(
+        exact(prior, data.X, data.y, NOISE, data.X_new), prior, posterior.actions, data.X_new
+    )
     assert posterior.rank == 7
     np.testing.assert_allclose(posterior.mean(data.X_new), mean, atol=1e-9)
     np.testing.assert_allclose(posterior.var(data.X_new), np.diag(cov), atol=1e-9)
@@ -290,9 +298,14 @@ def test_where_the_mean_explains_everything_only_the_variance_falls(policy):
 @pytest.mark.parametrize("noise", ["per-row", "none", "some rows none"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_any_noise_and_a_prior_mean_give_the_batch_formula(policy, noise):
-    data, number = make_data(25), 6 if policy == "schedule" else 7  # its seventh action is preconditioned by the noise
+    # its seventh action is preconditioned by the noise
+    data, number = make_data(25), 6 if policy == "schedule" else 7
     prior = Prior(Matern12(lengthscale=0.5), LinearMean([0.5, -1.0], 0.3))
-    N = {"per-row": np.linspace(0.01, 0.5, 25), "none": 0.0, "some rows none": np.where(np.arange(25) % 3, 0.1, 0.0)}[noise]
+    N = {
+        "per-row": np.linspace(0.01, 0.5, 25),
+        "none": 0.0,
+        "some rows none": np.where(np.arange(25) % 3, 0.1, 0.0),
+    }[noise]
     posterior = condition(prior, data.X, data.y, N, POLICIES[policy](), MaxActions(number))
     oracle = exact(prior, data.X, data.y, N, data.X_new)
     _, mean, cov = combined(oracle, prior, posterior.actions, data.X_new)
@@ -300,11 +313,15 @@ def test_any_noise_and_a_prior_mean_give_the_batch_formula(policy, noise):
     np.testing.assert_allclose(posterior.mean(data.X_new), mean, atol=1e-8)
     np.testing.assert_allclose(posterior.var(data.X_new), np.diag(cov), atol=1e-8)
     np.testing.assert_allclose(
-        posterior.state.residual[:, 0], oracle.b - oracle.K_hat @ posterior.state.representer_weights[:, 0], atol=1e-8
+        posterior.state.residual[:, 0],
+        oracle.b - oracle.K_hat @ posterior.state.representer_weights[:, 0],
+        atol=1e-8,
     )
 
 
-@pytest.mark.parametrize("policy", [PseudoInput(block_size=4), BlockKrylov(4), UnitVector(), ConjugateGradient()])
+@pytest.mark.parametrize(
+    "policy", [PseudoInput(block_size=4), BlockKrylov(4), UnitVector(), ConjugateGradient()]
+)
 def test_rows_at_which_the_kernel_is_zero_are_no_actions(policy):
     data = make_data(20)
     X = data.X.copy()
@@ -337,7 +354,10 @@ def test_the_default_is_everything_for_small_data_and_a_schedule_beyond():
 @pytest.mark.parametrize("policy", ["unit-random", "pseudo-input", "random", "block-krylov", "schedule"])
 def test_seeds_repeat_and_differ(policy):
     data = make_data(40)
-    runs = [condition(PRIOR, data.X, data.y, NOISE, POLICIES[policy](), MaxActions(7), seed=seed) for seed in (1, 1, 2)]
+    runs = [
+        condition(PRIOR, data.X, data.y, NOISE, POLICIES[policy](), MaxActions(7), seed=seed)
+        for seed in (1, 1, 2)
+    ]
     means = [posterior.mean(data.X_new) for posterior in runs]
     assert np.array_equal(means[0], means[1])
     assert not np.array_equal(means[0], means[2])

@@ -1,4 +1,5 @@
-"""dtype="auto" looks at the noise again when data arrive: float32 tiles give way to float64 ones, what was computed stays."""
+"""dtype="auto" looks at the noise again when data arrive: float32 tiles give way to float64 ones, what was
+computed stays."""
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from itergp import (
     RandomAction,
     UnitVector,
     condition,
-)  # fmt: skip
+)
 from itergp.solver.more_data import extend
 from itergp.solver.problem import FLOAT32_ROWS
 from itergp.solver.reweight import reweighted
@@ -83,7 +84,9 @@ def test_later_actions_have_the_finer_products_and_stay_above_the_exact_gp(begun
     old, size = begun.rank, later.state.basis.size
     assert size >= old + 20
     np.testing.assert_array_equal(later.state.tau[:old], begun.state.tau)
-    errors = np.linalg.norm(later.state.basis.KQ.between(0, size) - K @ later.state.basis.dense(0, size), axis=0)
+    errors = np.linalg.norm(
+        later.state.basis.KQ.between(0, size) - K @ later.state.basis.dense(0, size), axis=0
+    )
     assert (errors <= later.state.tau).all()
     if not isinstance(policy, UnitVector):
         assert (later.state.tau[old:] < 1e-6 * begun.state.tau.min()).all()
@@ -102,7 +105,9 @@ def test_rows_that_come_with_little_noise_are_seen_in_float64(begun):
 
 
 def test_a_row_that_arrives_a_thousand_times_and_a_file_in_between(tmp_path):
-    model = IterGPRegressor(kernel=KERNEL, noise=NOISE, learn=False, policy="pseudo-input", budget="30 actions", normalize=False)
+    model = IterGPRegressor(
+        kernel=KERNEL, noise=NOISE, learn=False, policy="pseudo-input", budget="30 actions", normalize=False
+    )
     model.fit(X, Y).save(tmp_path / "model.itergp")
     model = IterGPRegressor.load(tmp_path / "model.itergp")
     assert model.posterior_.problem.gram.dtype == np.float32

@@ -1,4 +1,5 @@
-"""Resumption: a run cut anywhere and continued is the longer run, bit for bit; branches do not disturb each other."""
+"""Resumption: a run cut anywhere and continued is the longer run, bit for bit; branches do not disturb
+each other."""
 
 import numpy as np
 import pytest
@@ -70,7 +71,9 @@ def test_two_refinements_of_one_posterior_disturb_neither_each_other_nor_their_p
     assert_same_bits(left, right)
     assert_same_bits(left, after(policy, 8))
     assert other.rank == 8
-    for old, new in zip(before, (parent.mean(DATA.X_new), parent.var(DATA.X_new), parent.state.residual), strict=True):
+    for old, new in zip(
+        before, (parent.mean(DATA.X_new), parent.var(DATA.X_new), parent.state.residual), strict=True
+    ):
         assert np.array_equal(old, new)
     assert (other.var(DATA.X_new) <= before[1]).all()
 

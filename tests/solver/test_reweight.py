@@ -1,10 +1,22 @@
-"""Other noise and targets on the same rows: the state that the same actions would have led to, without a pass over K."""
+"""Other noise and targets on the same rows: the state that the same actions would have led to, without a
+pass over K."""
 
 import numpy as np
 import pytest
 
 from helpers import KERNELS, POLICIES, dense, given, make_data, row_noise
-from itergp import Compute, InputError, LinearMean, MaxActions, Posterior, Prior, Problem, Status, condition, solve
+from itergp import (
+    Compute,
+    InputError,
+    LinearMean,
+    MaxActions,
+    Posterior,
+    Prior,
+    Problem,
+    Status,
+    condition,
+    solve,
+)
 from itergp.solver.reweight import reweighted
 
 DATA = make_data(40, seed=3)
@@ -33,12 +45,17 @@ def test_it_is_a_fresh_run_over_the_same_actions(policy, noise):
         got, expected = (got[: new.rank], expected[: new.rank]) if name == "z" else (got, expected)
         np.testing.assert_allclose(got, expected, rtol=1e-7, atol=1e-8, err_msg=name)
     at = DATA.X_new
-    np.testing.assert_allclose(Posterior(new.problem, new).mean(at), Posterior(fresh.problem, fresh).mean(at), atol=1e-9)
-    np.testing.assert_allclose(Posterior(new.problem, new).var(at), Posterior(fresh.problem, fresh).var(at), atol=1e-9)
+    np.testing.assert_allclose(
+        Posterior(new.problem, new).mean(at), Posterior(fresh.problem, fresh).mean(at), atol=1e-9
+    )
+    np.testing.assert_allclose(
+        Posterior(new.problem, new).var(at), Posterior(fresh.problem, fresh).var(at), atol=1e-9
+    )
 
 
 def test_columns_that_wait_are_reweighted_too():
-    """A budget cuts a block; the rest of it is accepted after the change as in a run that had the new noise at once."""
+    """A budget cuts a block; the rest of it is accepted after the change as in a run that had the new
+    noise at once."""
     policy = POLICIES["random"]()
     half = condition(PRIOR, DATA.X, DATA.y, 0.1, policy, MaxActions(5), Compute(dtype="float64"))
     assert half.state.basis.size == 6

@@ -60,7 +60,8 @@ def test_a_small_residual_is_convergence_by_the_true_residual(stop):
 
 
 def test_a_residual_that_only_looks_small_is_a_precision_limit():
-    """Products with the actions, which have unit length, err; so the recursive residual falls and the true one does not."""
+    """Products with the actions, which have unit length, err; so the recursive residual falls and the true
+    one does not."""
 
     def product(kernel, X0, X1, V):
         return kernel(X0, X1) @ V * (1.001 if np.allclose(np.linalg.norm(V, axis=0), 1.0) else 1.0)
@@ -125,7 +126,9 @@ def test_a_criterion_of_the_users_own_is_a_class_with_reached():
 def test_a_time_budget_gives_a_valid_posterior_in_about_that_time():
     data = make_data(1500)
     began = time.perf_counter()
-    posterior = condition(PRIOR, data.X, data.y, NOISE, ConjugateGradient(), TimeBudget(0.2), Compute(cache=0))
+    posterior = condition(
+        PRIOR, data.X, data.y, NOISE, ConjugateGradient(), TimeBudget(0.2), Compute(cache=0)
+    )
     assert time.perf_counter() - began < 2.0
     assert posterior.status is Status.BUDGET
     assert 0 < posterior.rank < 1500
@@ -145,7 +148,9 @@ def test_a_time_budget_stops_a_long_product_and_keeps_what_was_before():
             return super().dense(kernel, X0, X1, dtype)
 
     data, engine = make_data(2100), Slow()  # 15 tiles a pass
-    start = condition(PRIOR, data.X, data.y, NOISE, ConjugateGradient(), MaxActions(1), Compute("float64", 0, engine))
+    start = condition(
+        PRIOR, data.X, data.y, NOISE, ConjugateGradient(), MaxActions(1), Compute("float64", 0, engine)
+    )
     engine.slow, began = True, time.perf_counter()
     posterior = start.refine(stop=TimeBudget(0.2))
     assert time.perf_counter() - began < 0.6  # the pass alone would take 0.75
@@ -172,8 +177,13 @@ def test_a_time_budget_or_a_tolerance_is_not_refused_for_actions_it_may_never_ta
 
 def test_statuses_have_advice():
     assert {status.name for status in Status} == {
-        "CONVERGED", "BUDGET", "EXACT", "ACTIONS_EXHAUSTED", "PRECISION_LIMIT", "INTERRUPTED",
-    }  # fmt: skip
+        "CONVERGED",
+        "BUDGET",
+        "EXACT",
+        "ACTIONS_EXHAUSTED",
+        "PRECISION_LIMIT",
+        "INTERRUPTED",
+    }
     for status in Status:
         assert status.advice.endswith(".")
         assert len(status.advice) > 20
@@ -182,7 +192,11 @@ def test_statuses_have_advice():
 def test_a_policy_without_new_directions_is_exhausted():
     s = np.random.default_rng(0).standard_normal(60)
     posterior = run(MaxActions(9), lambda state: s)
-    assert (posterior.rank, posterior.status, posterior.state.progress.dropped) == (1, Status.ACTIONS_EXHAUSTED, 2)
+    assert (posterior.rank, posterior.status, posterior.state.progress.dropped) == (
+        1,
+        Status.ACTIONS_EXHAUSTED,
+        2,
+    )
     assert run(MaxActions(9), lambda state: None).status is Status.ACTIONS_EXHAUSTED
 
 

@@ -1,4 +1,5 @@
-"""Checkpoints: wherever a fit is cut, it resumes to the same bits; what is not its own checkpoint is refused by name."""
+"""Checkpoints: wherever a fit is cut, it resumes to the same bits; what is not its own checkpoint is
+refused by name."""
 
 import itertools
 import json
@@ -87,8 +88,15 @@ def assert_same(a, b):
 def test_a_fit_that_is_cut_anywhere_resumes_to_the_same_bits(policy, case, tmp_path):
     if policy == "adversarial" and case == "several targets":
         pytest.skip("Adversarial is defined for one target")
-    how = {"noise": row_noise(30) if case == "noise per row" else 0.03, "targets": 3 if case == "several targets" else None}
-    whole = Posterior(problem := problem_of(**how), solve(problem, acting := POLICIES[policy](), MaxActions(14), seed=3), acting)
+    how = {
+        "noise": row_noise(30) if case == "noise per row" else 0.03,
+        "targets": 3 if case == "several targets" else None,
+    }
+    whole = Posterior(
+        problem := problem_of(**how),
+        solve(problem, acting := POLICIES[policy](), MaxActions(14), seed=3),
+        acting,
+    )
     for cut in (1, 2, 3):
         folder = tmp_path / str(cut)
         fit(folder, POLICIES[policy](), 14, problem_of(**how), cut=cut)
@@ -140,7 +148,9 @@ def test_wherever_a_checkpoint_is_cut_the_one_before_it_or_it_is_there(function,
             break
         except Cut:
             calls[0] = 0
-            named = (folder / MANIFEST).exists() and json.loads((folder / MANIFEST).read_text())["value"]["state"] is not None
+            named = (folder / MANIFEST).exists() and json.loads((folder / MANIFEST).read_text())["value"][
+                "state"
+            ] is not None
             again, checkpoint = fit(folder, policy, total)
             assert (checkpoint.resumed_at is not None) == named
             assert_same(again, whole)
@@ -292,7 +302,9 @@ def test_a_checkpoint_of_another_fit_is_refused_by_the_field_that_differs(field,
     before = contents(tmp_path)
     other, acting, seed = DIFFERENT[field]()
     if field != "engine":
-        other = Problem(other.prior, other.X, other.y, other.noise, Compute(engine="numpy", dtype=other.gram.dtype.name))
+        other = Problem(
+            other.prior, other.X, other.y, other.noise, Compute(engine="numpy", dtype=other.gram.dtype.name)
+        )
     with pytest.raises(StorageError, match=f"another fit: its {field} differs"):
         resumed(tmp_path, fingerprint(other, acting, seed), other, acting)
     with pytest.raises(StorageError, match="another fit: its scaling differs"):
@@ -329,10 +341,14 @@ def test_policies_are_told_apart_by_all_they_hold():
     ]
     texts = {json.dumps(fingerprint(problem, policy, 0)["policy"]) for policy in policies}
     assert len(texts) == len(policies)
-    assert fingerprint(problem, policies[0], 0) == fingerprint(problem_of(), PseudoInput(policies[0].inducing_points.copy()), 0)
+    assert fingerprint(problem, policies[0], 0) == fingerprint(
+        problem_of(), PseudoInput(policies[0].inducing_points.copy()), 0
+    )
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "exchanged", "of another fit", "no json", "later format"])
+@pytest.mark.parametrize(
+    "damage", ["cut", "flipped", "exchanged", "of another fit", "no json", "later format"]
+)
 @pytest.mark.parametrize("which", ["manifest", "columns", "state", "memory"])
 def test_a_damaged_checkpoint_is_refused_and_left_as_it_is(which, damage, tmp_path):
     policy = PseudoInput(block_size=4)
@@ -342,7 +358,9 @@ def test_a_damaged_checkpoint_is_refused_and_left_as_it_is(which, damage, tmp_pa
     data = path.read_bytes()
     if damage == "exchanged":
         wrong = (
-            sorted((tmp_path / "a").glob("columns*"))[1] if which == "columns" else sorted((tmp_path / "a").glob("columns*"))[0]
+            sorted((tmp_path / "a").glob("columns*"))[1]
+            if which == "columns"
+            else sorted((tmp_path / "a").glob("columns*"))[0]
         )
         path.write_bytes(wrong.read_bytes())
     elif damage == "later format":

@@ -1,4 +1,5 @@
-"""Files that an earlier version wrote are read by this one, and give the same numbers. `written/make.py` made them."""
+"""Files that an earlier version wrote are read by this one, and give the same numbers. `written/make.py`
+made them."""
 
 import json
 from pathlib import Path

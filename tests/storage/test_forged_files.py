@@ -1,4 +1,5 @@
-"""Files that are well-formed, with right digests, but say what no fit has said: refused with the reason, or harmless."""
+"""Files that are well-formed, with right digests, but say what no fit has said: refused with the reason,
+or harmless."""
 
 import math
 import tracemalloc
@@ -38,7 +39,13 @@ def forged(path, change):
 
 
 def model(path, noise=0.05, policy=None, **more):
-    save(path, condition(Prior(Matern32(0.5)), DATA.X, DATA.y, noise, policy or PseudoInput(block_size=4), MaxActions(8)), **more)
+    save(
+        path,
+        condition(
+            Prior(Matern32(0.5)), DATA.X, DATA.y, noise, policy or PseudoInput(block_size=4), MaxActions(8)
+        ),
+        **more,
+    )
     return path
 
 
@@ -51,7 +58,20 @@ def put(name, value, index=0):
     return change
 
 
-ARRAYS = ("X", "y", "b", "origin", "z", "KQ", "tau", "residual", "representer_weights", "training_variance", "L", "Q/0")
+ARRAYS = (
+    "X",
+    "y",
+    "b",
+    "origin",
+    "z",
+    "KQ",
+    "tau",
+    "residual",
+    "representer_weights",
+    "training_variance",
+    "L",
+    "Q/0",
+)
 
 
 @pytest.mark.parametrize("value", [NAN, INF, -INF, 1e308, -1e308])
@@ -60,7 +80,8 @@ def test_an_array_that_is_not_finite_is_refused_by_name(name, value, tmp_path):
     path = forged(model(tmp_path / "m"), put(name, value, -1))
     with pytest.raises(
         StorageError,
-        match=rf"m: (array {name} has values that are not finite, or larger than 1e.200|the class .* gives other numbers)",
+        match=rf"m: (array {name} has values that are not finite, or larger than 1e.200|the class .* gives "
+        r"other numbers)",
     ):
         load(path)
 
@@ -113,7 +134,11 @@ def both_noises(_, tensors):
         (put("L", -1.0), "array L is no Cholesky factor: its diagonal", 0.05),
         (put("L", 1e-3, 1), "array L is no Cholesky factor: it has values above", 0.05),
         (put("A", 1e-3, 1), "array A is no Cholesky factor: it has values above", row_noise(24)),
-        (lambda _, t: t.update(L=np.ascontiguousarray(t["L"].T)), "array L is no Cholesky factor: it has values above", 0.05),
+        (
+            lambda _, t: t.update(L=np.ascontiguousarray(t["L"].T)),
+            "array L is no Cholesky factor: it has values above",
+            0.05,
+        ),
         (lambda _, t: t.update(z=t["z"][:-1]), "array z is float64 of shape", 0.05),
         (lambda _, t: t.update(tau=t["tau"].astype(np.float32)), "array tau is float32", 0.05),
         (lambda _, t: t.update(X=t["X"][:0]), "expected rows|gives other numbers", 0.05),
@@ -313,7 +338,12 @@ def test_lists_of_arrays_take_no_more_than_a_small_multiple_of_the_file(dtype, v
 
 @pytest.mark.parametrize(
     ("lengths", "message"),
-    [([1, 2], "add up to 3"), ([-1, 6], "add up to 5"), ([2, 2**62, -(2**62) + 3], "add up to 5"), ([[2, 3]], "2 axes")],
+    [
+        ([1, 2], "add up to 3"),
+        ([-1, 6], "add up to 5"),
+        ([2, 2**62, -(2**62) + 3], "add up to 5"),
+        ([[2, 3]], "2 axes"),
+    ],
 )
 def test_lengths_belong_to_their_list(lengths, message, tmp_path):
     path = model(tmp_path / "m", policy=SparseBlock([[0, 3], [1, 2, 5]]))

@@ -1,4 +1,5 @@
-"""A model that was saved and loaded is the same model: the same predictions, and the same after any refinement, to the bit."""
+"""A model that was saved and loaded is the same model: the same predictions, and the same after any
+refinement, to the bit."""
 
 import copy
 import json
@@ -70,7 +71,12 @@ def through_a_file(posterior, folder, **options):
 
 def assert_same(a, b):
     """The same state and the same answers, to the bit."""
-    assert (a.rank, a.status, a.state.blocks, a.state.counter) == (b.rank, b.status, b.state.blocks, b.state.counter)
+    assert (a.rank, a.status, a.state.blocks, a.state.counter) == (
+        b.rank,
+        b.status,
+        b.state.blocks,
+        b.state.counter,
+    )
     for name in ARRAYS:
         assert np.array_equal(getattr(a.state, name), getattr(b.state, name)), name
     for answer in (Posterior.mean, Posterior.var, Posterior.cov):
@@ -87,7 +93,10 @@ def without_seconds(trace):
 def test_a_loaded_model_predicts_and_refines_to_the_same_bits(policy, actions, case, tmp_path):
     if policy == "adversarial" and case == "several targets":
         pytest.skip("Adversarial is defined for one target")
-    noise, targets = row_noise(30) if case == "noise per row" else 0.03, 3 if case == "several targets" else None
+    noise, targets = (
+        row_noise(30) if case == "noise per row" else 0.03,
+        3 if case == "several targets" else None,
+    )
     saved = fitted(POLICIES[policy](), actions, noise=noise, targets=targets)
     if case == "more data":
         more = make_data(11, seed=1)
@@ -103,7 +112,9 @@ def test_a_loaded_model_predicts_and_refines_to_the_same_bits(policy, actions, c
 
 @pytest.mark.parametrize("policy", ["cg", "pseudo-input", "unit-pivoted", "schedule"])
 @pytest.mark.parametrize(
-    "how", [{"dtype": "float32"}, {"engine": "jax"}, {"engine": "native"}, {"cache": 0, "threads": 1}], ids=str
+    "how",
+    [{"dtype": "float32"}, {"engine": "jax"}, {"engine": "native"}, {"cache": 0, "threads": 1}],
+    ids=str,
 )
 def test_a_loaded_model_refines_to_the_same_bits_however_it_is_computed(policy, how, tmp_path):
     if not built(how.get("engine", "numpy")):
@@ -123,7 +134,11 @@ def test_a_loaded_model_refines_to_the_same_bits_however_it_is_computed(policy, 
         PseudoInput(np.int64(5), block_size=2),
         SparseBlock([[1, 5, 2], [0, 7], [9]], values=np.linspace(1.0, 2.0, 30)),
         SparseBlock(groups=([3], [4, 6]), values="random"),
-        Schedule((UnitVector("random"), 3), (ConjugateGradient(), ResidualNorm(1e-1) | MaxActions(9)), (Eigenvector(3), None)),
+        Schedule(
+            (UnitVector("random"), 3),
+            (ConjugateGradient(), ResidualNorm(1e-1) | MaxActions(9)),
+            (Eigenvector(3), None),
+        ),
         Schedule((RandomAction(), 2)),  # has nothing more to offer
     ],
     ids=lambda policy: type(policy).__name__,
@@ -143,12 +158,18 @@ def test_every_kernel_is_stored(kernel, tmp_path):
 
 def test_every_public_kernel_mean_policy_and_criterion_can_be_stored():
     kinds = (Kernel, Mean, Policy, StoppingCriterion)
-    public = {name for name in itergp.__all__ if isinstance(cls := getattr(itergp, name), type) and issubclass(cls, kinds)}
+    public = {
+        name
+        for name in itergp.__all__
+        if isinstance(cls := getattr(itergp, name), type) and issubclass(cls, kinds)
+    }
     assert {"Matern32", "LinearMean", "BlockKrylov", "MaxPasses"} <= public
     assert public <= set(LIBRARY)
 
 
-@pytest.mark.parametrize("mean", [ConstantMean(0.4), ConstantMean([0.1, 0.2]), LinearMean([[0.1, 0.2], [0.3, 0.4]], [1.0, 2.0])])
+@pytest.mark.parametrize(
+    "mean", [ConstantMean(0.4), ConstantMean([0.1, 0.2]), LinearMean([[0.1, 0.2], [0.3, 0.4]], [1.0, 2.0])]
+)
 def test_every_mean_is_stored(mean, tmp_path):
     saved = fitted(RandomAction(), targets=2, mean=mean)
     assert_same(through_a_file(saved, tmp_path), saved)
@@ -160,14 +181,18 @@ def test_inputs_are_counted_from_the_same_point_after_more_data(size, tmp_path):
     saved = condition(Prior(Matern32(0.5)), first.X + 1e3, first.y, 0.1, ConjugateGradient(), MaxActions(3))
     saved = saved.extend(more.X + 1e3, more.y, policy=False)
     loaded = through_a_file(saved, tmp_path)
-    assert np.array_equal(loaded.refine(stop=MaxActions(4)).mean(AT + 1e3), saved.refine(stop=MaxActions(4)).mean(AT + 1e3))
+    assert np.array_equal(
+        loaded.refine(stop=MaxActions(4)).mean(AT + 1e3), saved.refine(stop=MaxActions(4)).mean(AT + 1e3)
+    )
 
 
 def test_across_chunks_of_memory_too(tmp_path):
     data = make_data(180)
     for policy in (RandomAction(9), UnitVector(block_size=7), BlockKrylov(100)):
         saved = condition(Prior(KERNELS["sum"]), data.X, data.y, 0.05, policy, MaxActions(131))
-        assert_same(through_a_file(saved, tmp_path).refine(stop=MaxActions(20)), saved.refine(stop=MaxActions(20)))
+        assert_same(
+            through_a_file(saved, tmp_path).refine(stop=MaxActions(20)), saved.refine(stop=MaxActions(20))
+        )
 
 
 def test_all_other_answers_are_the_same(tmp_path):
@@ -233,7 +258,9 @@ MORE_WORK = {
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_without_what_only_refinement_needs_predictions_are_the_same_bits_and_the_rest_is_refused(policy, tmp_path):
+def test_without_what_only_refinement_needs_predictions_are_the_same_bits_and_the_rest_is_refused(
+    policy, tmp_path
+):
     saved = fitted(POLICIES[policy](), 7)
     loaded = through_a_file(saved, tmp_path, refinable=False)
     for name, answer in {**PREDICTIONS, **UNLESS_EXACT}.items():
@@ -257,7 +284,10 @@ def test_an_exact_model_without_what_only_refinement_needs(noise, tmp_path):
     for name, answer in PREDICTIONS.items():
         if np.ndim(noise) == 0 or name not in ("predictive_var", "worst_case_error"):
             assert np.array_equal(answer(loaded), answer(saved)), name
-    for answer in (*UNLESS_EXACT.values(), *(work for name, work in MORE_WORK.items() if name in ("extend", "append"))):
+    for answer in (
+        *UNLESS_EXACT.values(),
+        *(work for name, work in MORE_WORK.items() if name in ("extend", "append")),
+    ):
         with pytest.raises(InputError, match="refinable=False, without"):
             answer(loaded)
     assert np.array_equal(through_a_file(loaded, tmp_path, refinable=False).var(AT), saved.var(AT))
@@ -341,7 +371,9 @@ def test_own_kernels_means_and_policies_are_given_to_load(tmp_path):
     save(path, saved)
     for missing in OWN:
         with pytest.raises(
-            StorageError, match=rf"model: the file needs the class {missing.__name__}.*classes=\[{missing.__name__}"
+            StorageError,
+            match=r"model: the file needs the class "
+            rf"{missing.__name__}.*classes=\[{missing.__name__}",
         ):
             load(path, classes=[cls for cls in OWN if cls is not missing])
     loaded, _ = load(path, classes=OWN)
@@ -405,7 +437,9 @@ def test_the_caller_gets_back_what_it_wrote_about_the_model(tmp_path):
     assert load(tmp_path / "m")[1] == {}
 
 
-@pytest.mark.parametrize("about", [{1: "a"}, {"a": (1, 2)}, {"a": np.ones(2)}, {"a": float("nan")}, ["a"], {"a": {1}}], ids=str)
+@pytest.mark.parametrize(
+    "about", [{1: "a"}, {"a": (1, 2)}, {"a": np.ones(2)}, {"a": float("nan")}, ["a"], {"a": {1}}], ids=str
+)
 def test_what_would_not_come_back_is_refused(about, tmp_path):
     with pytest.raises(InputError, match="about"):
         save(tmp_path / "m", fitted(RandomAction()), about)
@@ -435,7 +469,9 @@ def test_arrays_in_any_order_of_memory_are_stored_rightly(tmp_path):
     prior = Prior(Matern32(wide[::2, 1]), LinearMean(wide[1:3, ::3]))
     data = make_data(30, targets=2)
     Z = np.asfortranarray(make_data(40).X)[::-2]
-    saved = condition(prior, data.X[::-1], np.asfortranarray(data.y), row_noise(60)[::2], PseudoInput(Z, 3), MaxActions(4))
+    saved = condition(
+        prior, data.X[::-1], np.asfortranarray(data.y), row_noise(60)[::2], PseudoInput(Z, 3), MaxActions(4)
+    )
     loaded = through_a_file(saved, tmp_path)
     assert_same(loaded.refine(stop=MaxActions(4)), saved.refine(stop=MaxActions(4)))
 
@@ -482,7 +518,13 @@ def test_a_float32_model_of_rank_n_still_says_what_rounding_added(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (60, 2))
     posterior = condition(
-        Prior(Matern32(0.5)), X, X[:, 0], 1e-5, RandomAction(block_size=20), MaxActions(60), Compute(dtype="float32")
+        Prior(Matern32(0.5)),
+        X,
+        X[:, 0],
+        1e-5,
+        RandomAction(block_size=20),
+        MaxActions(60),
+        Compute(dtype="float32"),
     )
     assert posterior.rank == 60
     assert not is_exact(posterior)
@@ -491,4 +533,6 @@ def test_a_float32_model_of_rank_n_still_says_what_rounding_added(tmp_path):
     for method in ("exact", "estimate"):
         before, after = posterior.decompose(X[:5], method), loaded.decompose(X[:5], method)
         np.testing.assert_array_equal(after.computational, before.computational)
-    np.testing.assert_array_equal(loaded.certify(X[:5]).variance_lower, posterior.certify(X[:5]).variance_lower)
+    np.testing.assert_array_equal(
+        loaded.certify(X[:5]).variance_lower, posterior.certify(X[:5]).variance_lower
+    )

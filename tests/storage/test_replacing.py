@@ -1,4 +1,5 @@
-"""The one function that replaces files: only ordinary files, with mode, owner and links as they were, and nothing left behind."""
+"""The one function that replaces files: only ordinary files, with mode, owner and links as they were, and
+nothing left behind."""
 
 import os
 import socket
@@ -170,7 +171,11 @@ def test_a_read_only_file_is_refused_also_for_root(writer, mode, model, tmp_path
     path = tmp_path / "out.csv"
     path.write_text("old")
     path.chmod(mode)
-    with pytest.raises(StorageError, match=r"out.csv cannot be written: it is read-only .*chmod u\+w.*another name"):
+    with pytest.raises(
+        StorageError,
+        match=r"out.csv cannot be written: it is read-only .*chmod "
+        r"u\+w.*another name",
+    ):
         writer(model, path)
     assert stat.S_IMODE(path.stat().st_mode) == mode
     path.chmod(0o600)

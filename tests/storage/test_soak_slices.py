@@ -73,7 +73,10 @@ def test_every_single_bit_counts(model):
         (b"", "not written by this library"),
         (b"PK\x03\x04" + bytes(100), "not written by this library"),
         (b'{"digest":"' + b"0" * 64 + b'"}', "not written by this library"),
-        ((40).to_bytes(8, "little") + json.dumps({"__metadata__": {"format": "pt"}}).ljust(40).encode(), "not written by this"),
+        (
+            (40).to_bytes(8, "little") + json.dumps({"__metadata__": {"format": "pt"}}).ljust(40).encode(),
+            "not written by this",
+        ),
         (b"\xff" * 1000, "not written by this library"),
     ],
     ids=["empty", "zip", "json", "safetensors of others", "garbage"],
@@ -129,7 +132,8 @@ def test_what_is_no_file_is_refused(tmp_path):
         with pytest.raises(StorageError, match=message):
             load(path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(StorageError, match="pipe cannot be read: it is a named pipe"):  # and nobody waits for a writer
+    # and nobody waits for a writer
+    with pytest.raises(StorageError, match="pipe cannot be read: it is a named pipe"):
         load(tmp_path / "pipe")
     (tmp_path / "pipe").unlink()
     posterior = soak.fit(None, "random", 9, 4)[0]

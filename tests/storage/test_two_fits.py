@@ -1,4 +1,5 @@
-"""Two fits and one checkpoint: the second is refused by the number of the first; only what is a fit's own is deleted."""
+"""Two fits and one checkpoint: the second is refused by the number of the first; only what is a fit's own
+is deleted."""
 
 import json
 import os
@@ -11,7 +12,16 @@ import numpy as np
 import pytest
 
 from helpers import KERNELS, make_data
-from itergp import IterGPRegressor, MaxActions, Prior, Problem, RandomAction, StorageError, StorageWarning, solve
+from itergp import (
+    IterGPRegressor,
+    MaxActions,
+    Prior,
+    Problem,
+    RandomAction,
+    StorageError,
+    StorageWarning,
+    solve,
+)
 from itergp.storage import Checkpoint, fingerprint
 from itergp.storage import files as storage_files
 
@@ -54,7 +64,10 @@ def named_in(folder):
 def holder(tmp_path):
     """Another process that has the checkpoint."""
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path / "fit")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDER, str(tmp_path / "fit")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout.readline() == "held\n"
         yield process
@@ -63,9 +76,17 @@ def holder(tmp_path):
 
 def test_a_second_fit_is_refused_by_the_number_of_the_first_until_that_one_ends(holder, tmp_path):
     before = {path.name: path.read_bytes() for path in (tmp_path / "fit").iterdir()}
-    for attempt in (lambda c: c.read_manifest(), lambda c: c.note({"a": 1}), lambda c: c.resume(problem_of(), POLICY)):
+    for attempt in (
+        lambda c: c.read_manifest(),
+        lambda c: c.note({"a": 1}),
+        lambda c: c.resume(problem_of(), POLICY),
+    ):
         checkpoint = Checkpoint(tmp_path / "fit", {"name": "mine"})
-        with pytest.raises(StorageError, match=rf"in use by another fit, in process {holder.pid}\..*or give another folder"):
+        with pytest.raises(
+            StorageError,
+            match=rf"in use by another fit, in process {holder.pid}\..*or give "
+            r"another folder",
+        ):
             attempt(checkpoint)
     assert {path.name: path.read_bytes() for path in (tmp_path / "fit").iterdir()} == before
     holder.communicate()
@@ -81,7 +102,9 @@ def test_the_lock_dies_with_its_process(holder, tmp_path):
         assert (tmp_path / "fit" / LOCK).read_text().split()[0] == str(os.getpid())
 
 
-def test_the_estimator_refuses_before_it_learns_and_frees_the_folder_whatever_happens(holder, tmp_path, monkeypatch):
+def test_the_estimator_refuses_before_it_learns_and_frees_the_folder_whatever_happens(
+    holder, tmp_path, monkeypatch
+):
     model = IterGPRegressor(checkpoint=tmp_path / "fit", budget="6 actions")
     with monkeypatch.context() as patch:
         patch.setattr("itergp.learning.learn", lambda *a, **k: pytest.fail("it learned"))
@@ -122,13 +145,16 @@ def test_of_fits_that_begin_at_once_one_is_done_and_resumes(tmp_path):
     script = (
         "import sys, numpy as np; from itergp import IterGPRegressor, StorageError\n"
         "rng = np.random.default_rng(0); X = rng.uniform(-1, 1, (400, 2)); y = np.sin(3 * X).sum(axis=1)\n"
-        "model = IterGPRegressor(noise=0.1, learn=False, policy='cg', budget='60 actions', checkpoint=sys.argv[1])\n"
+        "model = IterGPRegressor(noise=0.1, learn=False, policy='cg', budget='60 actions', "
+        "checkpoint=sys.argv[1])\n"
         "sys.stdin.readline()\n"
         "try: print(model.fit(X, y).trace_.resumed_from)\n"
         "except StorageError as error: print(error)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "fit")]
-    both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    both = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
     for process in both:
         process.stdin.write("go\n")
         process.stdin.flush()
@@ -183,14 +209,19 @@ def test_files_of_others_stay_and_what_a_killed_fit_left_goes(tmp_path):
         f"state-{own}.safetensors",
         f"notes-{own}-01234567.safetensors",
     }
-    left = {f"state-{own}-01234567.safetensors", f".columns-{own}-76543210.safetensors.{dead.pid}.01234567.tmp"}
+    left = {
+        f"state-{own}-01234567.safetensors",
+        f".columns-{own}-76543210.safetensors.{dead.pid}.01234567.tmp",
+    }
     for name in others | left:
         (tmp_path / name).write_text("content")
     fit(tmp_path, 8)
     assert set(os.listdir(tmp_path)) == {MANIFEST, LOCK, *named_in(tmp_path), *others}
 
 
-@pytest.mark.parametrize("name", ["../model", "/model", "model", "state-0123456789abcdef.safetensors/../../model"])
+@pytest.mark.parametrize(
+    "name", ["../model", "/model", "model", "state-0123456789abcdef.safetensors/../../model"]
+)
 def test_a_forged_manifest_deletes_nothing(name, tmp_path):
     folder = tmp_path / "fit"
     fit(folder, 4)

@@ -51,7 +51,9 @@ def test_every_policy_gives_the_batch_formula_of_its_actions(kernel, policy):
     np.testing.assert_allclose(r.posterior.var(r.data.X_new), np.diag(cov), atol=1e-10)
 
 
-@pytest.mark.parametrize("policy", ["unit-random", "eigenvector", "pseudo-input", "random", "block-krylov", "sparse-block"])
+@pytest.mark.parametrize(
+    "policy", ["unit-random", "eigenvector", "pseudo-input", "random", "block-krylov", "sparse-block"]
+)
 def test_the_same_actions_in_blocks_of_one_give_the_same_posterior(policy):
     r = run("matern32", policy)
     one = condition(r.prior, r.data.X, r.data.y, 0.05, given(r.Q), MaxActions(r.posterior.rank))

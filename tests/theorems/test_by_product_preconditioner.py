@@ -1,4 +1,5 @@
-"""The by-products of any actions make a preconditioner P = N + U U^T, U = K D diag(eta)^(-1/2) (Remark S1, corrected)."""
+"""The by-products of any actions make a preconditioner P = N + U U^T, U = K D diag(eta)^(-1/2) (Remark S1,
+corrected)."""
 
 import numpy as np
 import pytest
@@ -22,7 +23,9 @@ def test_it_is_noise_plus_k_c_k_and_its_solve_is_the_inverse(kernel, policy, noi
     expected = np.diag(np.broadcast_to(noise, 30)) + K @ r.C @ K
     np.testing.assert_allclose(P @ np.eye(30), expected, atol=1e-11 * np.abs(K).max())
     V = np.random.default_rng(0).standard_normal((30, 3))
-    np.testing.assert_allclose(P.solve(V), np.linalg.solve(expected, V), atol=1e-10 * np.abs(V).max() / np.min(noise))
+    np.testing.assert_allclose(
+        P.solve(V), np.linalg.solve(expected, V), atol=1e-10 * np.abs(V).max() / np.min(noise)
+    )
     np.testing.assert_allclose(P @ P.solve(V), V, atol=1e-10)
     # below K_hat in the Loewner order, so no eigenvalue of the preconditioned matrix is below one
     assert scipy.linalg.eigh(r.oracle.K_hat, expected, eigvals_only=True)[0] > 1.0 - 1e-10
@@ -50,7 +53,8 @@ def test_it_lowers_the_condition_number(kernel, policy):
 
 
 def test_the_printed_form_raises_it():
-    """U = K D diag(eta), with the unscaled D of the printed algorithm and its eta, for pseudo-input actions."""
+    """U = K D diag(eta), with the unscaled D of the printed algorithm and its eta, for pseudo-input
+    actions."""
     data, prior = make_data(30), Prior(KERNELS["matern32"])
     oracle = exact(prior, data.X, data.y, 0.05, data.X_new)
     K, K_hat, S = oracle.K, oracle.K_hat, oracle.K[:, :12]

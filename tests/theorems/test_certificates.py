@@ -31,7 +31,8 @@ def test_exact_values_lie_inside(kernel, policy, noise):
 
 @pytest.mark.parametrize(("kernel", "policy"), PAIRS)
 def test_they_are_the_formulas_of_the_errata(kernel, policy):
-    """k_i - e^T N^{-1} e and |N^{-1/2} e| |N^{-1/2} r|, up to the rounding terms, which are below 1e-9 here."""
+    """k_i - e^T N^{-1} e and |N^{-1/2} e| |N^{-1/2} r|, up to the rounding terms, which are below 1e-9
+    here."""
     noise = row_noise(30)
     r = run(kernel, policy, noise=noise)
     X, k = r.data.X_new, r.oracle.k_new
@@ -39,7 +40,8 @@ def test_they_are_the_formulas_of_the_errata(kernel, policy):
     residual = r.oracle.b - r.oracle.K_hat @ r.C @ r.oracle.b
     certificate = r.posterior.certify(X)
     lower = r.posterior.var(X) - (e**2 / noise[:, None]).sum(axis=0)
-    kept = lower > np.diag(r.prior.cov(X)).max() * 1e-2  # elsewhere the floor of the variance is the better bound
+    # elsewhere the floor of the variance is the better bound
+    kept = lower > np.diag(r.prior.cov(X)).max() * 1e-2
     np.testing.assert_allclose(certificate.variance_lower[kept], lower[kept], atol=1e-9)
     assert (certificate.variance_lower > 0).all()
     mean_error = np.sqrt((e**2 / noise[:, None]).sum(axis=0)) * np.sqrt((residual**2 / noise).sum())
@@ -59,16 +61,24 @@ def test_they_close_as_the_computation_ends(policy):
     assert errors[0] > errors[2] > errors[3]
 
 
-@pytest.mark.parametrize("policy", ["cg", "pseudo-input", "block-krylov", "random", "eigenvector", "schedule", "callable"])
+@pytest.mark.parametrize(
+    "policy", ["cg", "pseudo-input", "block-krylov", "random", "eigenvector", "schedule", "callable"]
+)
 @pytest.mark.parametrize("kernel", ["rbf", "matern12", "sum", "linear-plus-constant"])
 def test_they_count_the_rounding_of_float32_products(kernel, policy):
-    """Products in float32 with little noise: the bounds must hold for the exact GP in float64, by their tau terms."""
+    """Products in float32 with little noise: the bounds must hold for the exact GP in float64, by their
+    tau terms."""
     data, prior, noise = make_data(60), Prior(KERNELS[kernel]), 1e-3
     oracle = exact(prior, data.X, data.y, noise, data.X_new)
     for actions in (5, 20, 60):
         compute = Compute(dtype="float32")
         posterior = condition(prior, data.X, data.y, noise, POLICIES[policy](), MaxActions(actions), compute)
-        check(posterior.certify(data.X_new), posterior.mean(data.X_new), oracle, 1e-15 * np.linalg.cond(oracle.K_hat))
+        check(
+            posterior.certify(data.X_new),
+            posterior.mean(data.X_new),
+            oracle,
+            1e-15 * np.linalg.cond(oracle.K_hat),
+        )
 
 
 @pytest.mark.parametrize("method", ["certificate", "estimate"])
@@ -88,11 +98,17 @@ def test_bounds_on_the_computational_part_hold_the_true_one(kernel, policy, meth
 def test_several_targets_share_one_mean_error():
     data, prior = make_data(30, targets=3), Prior(KERNELS["matern32"], ConstantMean([0.1, 0.2, 0.3]))
     posterior = condition(prior, data.X, data.y, 0.05, POLICIES["pseudo-input"](), MaxActions(8))
-    check(posterior.certify(data.X_new), posterior.mean(data.X_new), exact(prior, data.X, data.y, 0.05, data.X_new), 1e-12)
+    check(
+        posterior.certify(data.X_new),
+        posterior.mean(data.X_new),
+        exact(prior, data.X, data.y, 0.05, data.X_new),
+        1e-12,
+    )
 
 
 def test_the_share_of_the_computational_part_is_estimated_within_its_error():
-    """Within four standard errors over 200 probes plus the stated bias; and less computation only lowers the estimate."""
+    """Within four standard errors over 200 probes plus the stated bias; and less computation only lowers
+    the estimate."""
     r = run("matern32", "unit-sequential", actions=8)
     X = r.data.X_new
     true = (r.posterior.var(X) - r.oracle.var).sum() / r.posterior.var(X).sum()

@@ -21,7 +21,8 @@ def approximation(posterior, K_hat):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_greedy_pivots_and_factor_are_those_of_lapack(kernel):
-    """dpstrf pivots on the largest remaining diagonal of K_hat, which is k_i(x, x) + sigma^2 for rows not yet taken."""
+    """dpstrf pivots on the largest remaining diagonal of K_hat, which is k_i(x, x) + sigma^2 for rows not
+    yet taken."""
     data, prior, noise = make_data(n), Prior(KERNELS[kernel]), 0.05
     K_hat = kernel_matrix(prior, data.X, noise)
     factor, pivots, rank, info = scipy.linalg.lapack.dpstrf(K_hat, lower=1)
@@ -49,7 +50,9 @@ def test_rows_in_sequence_give_the_leading_columns_of_the_cholesky_factor(kernel
         np.testing.assert_allclose(posterior.state.L, L[:i, :i], atol=1e-12 * np.abs(L).max())
         columns = K_hat @ posterior.state.search_directions()  # l_j, all rows
         np.testing.assert_allclose(columns, L[:, :i], atol=1e-11 * np.abs(L).max())
-        np.testing.assert_allclose(approximation(posterior, K_hat), L[:, :i] @ L[:, :i].T, atol=1e-11 * np.abs(K_hat).max())
+        np.testing.assert_allclose(
+            approximation(posterior, K_hat), L[:, :i] @ L[:, :i].T, atol=1e-11 * np.abs(K_hat).max()
+        )
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern12", "product"])

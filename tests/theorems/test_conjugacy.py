@@ -6,7 +6,8 @@ import pytest
 from helpers import KERNELS, POLICIES, exact, given, make_data, row_noise, run
 from itergp import MaxActions, Prior, PseudoInput, condition
 
-# Rounding of D^T K_hat D is about u cond(K_hat); cond is at most n max k / noise = 3e3 here, so 1e-10 leaves two digits.
+# Rounding of D^T K_hat D is about u cond(K_hat); cond is at most n max k / noise = 3e3 here, so 1e-10 leaves
+# two digits.
 
 
 def defect(posterior, K_hat):
@@ -35,7 +36,8 @@ def test_conjugate_to_the_last_action():
 
 
 def test_conjugate_where_the_printed_algorithm_loses_conjugacy():
-    """Pseudo-inputs of a smooth kernel are nearly dependent: u cond(K_hat) still bounds the defect, here with cond 1e6."""
+    """Pseudo-inputs of a smooth kernel are nearly dependent: u cond(K_hat) still bounds the defect, here
+    with cond 1e6."""
     data, prior = make_data(60), Prior(KERNELS["rbf"])
     K_hat = exact(prior, data.X, data.y, 1e-4, data.X_new).K_hat
     posterior = condition(prior, data.X, data.y, 1e-4, PseudoInput(data.X, block_size=1), MaxActions(60))

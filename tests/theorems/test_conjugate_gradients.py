@@ -7,7 +7,17 @@ import pytest
 import scipy.sparse.linalg
 
 from helpers import KERNELS, exact, make_data, row_noise, textbook_cg
-from itergp import RBF, ConjugateGradient, LinearMean, Matern12, Matern32, MaxActions, Prior, PseudoInput, condition
+from itergp import (
+    RBF,
+    ConjugateGradient,
+    LinearMean,
+    Matern12,
+    Matern32,
+    MaxActions,
+    Prior,
+    PseudoInput,
+    condition,
+)
 from itergp.solver.loop import propose
 
 n, STEPS = 60, 20  # a textbook CG keeps its orthogonality about so long (errata, slip 8)
@@ -22,7 +32,9 @@ PRECONDITIONERS = {
 def scipy_iterates(K_hat, b, preconditioner):
     iterates, M = [], None
     if preconditioner is not None:
-        M = scipy.sparse.linalg.LinearOperator((n, n), matvec=lambda v: preconditioner.solve(v.reshape(n, 1))[:, 0])
+        M = scipy.sparse.linalg.LinearOperator(
+            (n, n), matvec=lambda v: preconditioner.solve(v.reshape(n, 1))[:, 0]
+        )
     callback = lambda v: iterates.append(v.copy())  # noqa: E731
     scipy.sparse.linalg.cg(K_hat, b, rtol=0.0, atol=0.0, maxiter=STEPS, M=M, callback=callback)
     return np.array(iterates)
@@ -39,9 +51,12 @@ def iterates_of(posterior):
 
 @pytest.mark.parametrize("form", ["residual", "conjugate"])
 @pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
-@pytest.mark.parametrize("kernel", [Matern12(0.15), Matern32(0.12), RBF(0.12)], ids=["matern12", "matern32", "rbf"])
+@pytest.mark.parametrize(
+    "kernel", [Matern12(0.15), Matern32(0.12), RBF(0.12)], ids=["matern12", "matern32", "rbf"]
+)
 def test_representer_weights_are_the_first_20_iterates_of_scipy(kernel, preconditioner, form):
-    """Short lengthscales: no eigenvalue stands out, so SciPy's CG keeps its conjugacy for 20 steps and still has some to go."""
+    """Short lengthscales: no eigenvalue stands out, so SciPy's CG keeps its conjugacy for 20 steps and
+    still has some to go."""
     data, prior, noise = make_data(n), Prior(kernel, LinearMean([0.2, 0.4])), 0.1
     oracle = exact(prior, data.X, data.y, noise, data.X_new)
     few = condition(prior, data.X, data.y, noise, PseudoInput(data.X[:5]), MaxActions(5))
@@ -58,7 +73,8 @@ def test_representer_weights_are_the_first_20_iterates_of_scipy(kernel, precondi
 @pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_representer_weights_are_the_iterates_of_cg_in_50_digits(kernel, preconditioner, form):
-    """For every kernel of the table, also where CG in float64 loses its conjugacy within ten steps: ours does not."""
+    """For every kernel of the table, also where CG in float64 loses its conjugacy within ten steps: ours
+    does not."""
     data, prior, noise = make_data(n), Prior(KERNELS[kernel], LinearMean([0.2, 0.4])), 0.1
     oracle = exact(prior, data.X, data.y, noise, data.X_new)
     few = condition(prior, data.X, data.y, noise, PseudoInput(data.X[:5]), MaxActions(5))
@@ -76,7 +92,8 @@ def test_representer_weights_are_the_iterates_of_cg_in_50_digits(kernel, precond
 @pytest.mark.parametrize("preconditioner", ["none", "diagonal"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_conjugate_actions_are_the_search_directions_themselves(kernel, preconditioner):
-    """Thm. S5: s_i = d_i = the textbook's direction, before anything is done to it; residual actions are P^{-1} r_{i-1}."""
+    """Thm. S5: s_i = d_i = the textbook's direction, before anything is done to it; residual actions are
+    P^{-1} r_{i-1}."""
     data, prior = make_data(n), Prior(KERNELS[kernel])
     oracle = exact(prior, data.X, data.y, 0.1, data.X_new)
     P = PRECONDITIONERS[preconditioner](None)
@@ -87,8 +104,12 @@ def test_conjugate_actions_are_the_search_directions_themselves(kernel, precondi
         state = propose(condition(prior, data.X, data.y, 0.1, conjugate, MaxActions(i)).state, conjugate)[0]
         action, gradient = conjugate(state), residual(state)[:, 0]
         expected = M_inv @ state.residual[:, 0]
-        np.testing.assert_allclose(gradient / np.linalg.norm(gradient), expected / np.linalg.norm(expected), atol=1e-12)
-        np.testing.assert_allclose(action[:, 0] / k_hat_norm(action[:, 0], oracle.K_hat), directions[i], atol=1e-8)
+        np.testing.assert_allclose(
+            gradient / np.linalg.norm(gradient), expected / np.linalg.norm(expected), atol=1e-12
+        )
+        np.testing.assert_allclose(
+            action[:, 0] / k_hat_norm(action[:, 0], oracle.K_hat), directions[i], atol=1e-8
+        )
 
 
 @pytest.mark.parametrize("preconditioner", ["none", "diagonal"])
@@ -96,14 +117,16 @@ def test_both_forms_give_the_same_posterior(preconditioner):
     data, prior, noise = make_data(n), Prior(KERNELS["matern12"]), row_noise(n)
     P = PRECONDITIONERS[preconditioner](None)
     one, two = (
-        condition(prior, data.X, data.y, noise, ConjugateGradient(P, form), MaxActions(12)) for form in ("residual", "conjugate")
+        condition(prior, data.X, data.y, noise, ConjugateGradient(P, form), MaxActions(12))
+        for form in ("residual", "conjugate")
     )
     np.testing.assert_allclose(one.mean(data.X_new), two.mean(data.X_new), atol=1e-10)
     np.testing.assert_allclose(one.cov(data.X_new), two.cov(data.X_new), atol=1e-10)
 
 
 def test_several_targets_act_together_at_least_as_well_as_alone():
-    """A block of residuals spans each target's own Krylov space, so each error is at most that of its own CG."""
+    """A block of residuals spans each target's own Krylov space, so each error is at most that of its own
+    CG."""
     data, prior = make_data(n, targets=2), Prior(KERNELS["matern32"])
     y = data.y + np.random.default_rng(0).standard_normal((n, 2))
     together = condition(prior, data.X, y, 0.1, ConjugateGradient(), MaxActions(12))
@@ -111,4 +134,6 @@ def test_several_targets_act_together_at_least_as_well_as_alone():
         oracle = exact(prior, data.X, y[:, t], 0.1, data.X_new)
         alone = condition(prior, data.X, y[:, t], 0.1, ConjugateGradient(), MaxActions(6))
         error = lambda v, o=oracle: (o.v - v) @ o.K_hat @ (o.v - v)  # noqa: E731
-        assert error(together.state.representer_weights[:, t]) <= error(alone.state.representer_weights[:, 0]) * (1 + 1e-9)
+        assert error(together.state.representer_weights[:, t]) <= error(
+            alone.state.representer_weights[:, 0]
+        ) * (1 + 1e-9)

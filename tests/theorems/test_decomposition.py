@@ -1,4 +1,5 @@
-"""Combined = mathematical + computational uncertainty (Eq. 6), and the combined posterior is unique (Sec. 3.4)."""
+"""Combined = mathematical + computational uncertainty (Eq. 6), and the combined posterior is unique (Sec.
+3.4)."""
 
 import numpy as np
 import pytest
@@ -37,7 +38,10 @@ def test_the_whole_covariance_splits(policy):
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name not in ("unit-listed", "sparse-block")])
 def test_computation_takes_away_the_computational_part_only(policy):
     r = run("matern32", policy, actions=30)
-    start, end = run("matern32", policy, actions=0).posterior.decompose(r.data.X_new), r.posterior.decompose(r.data.X_new)
+    start, end = (
+        run("matern32", policy, actions=0).posterior.decompose(r.data.X_new),
+        r.posterior.decompose(r.data.X_new),
+    )
     assert r.posterior.rank == 30
     np.testing.assert_allclose(start.mathematical, end.mathematical, atol=1e-10)
     np.testing.assert_array_equal(end.computational, 0.0)
@@ -58,7 +62,8 @@ def test_far_from_the_data_there_is_nothing_to_compute(kernel):
 @pytest.mark.parametrize("kernel", ["matern12", "rbf", "product"])
 @pytest.mark.parametrize("rank", [1, 5, 12])
 def test_any_conjugate_projection_is_an_instance(kernel, rank):
-    """Take any K_hat-orthogonal projection P. The precision P K_hat^{-1} is ours for actions that span its range."""
+    """Take any K_hat-orthogonal projection P. The precision P K_hat^{-1} is ours for actions that span its
+    range."""
     data, prior = make_data(20), Prior(KERNELS[kernel])
     oracle = exact(prior, data.X, data.y, 0.05, data.X_new)
     root = scipy.linalg.sqrtm(oracle.K_hat).real

@@ -33,7 +33,8 @@ def test_mixed_actions_are_deflated_cg(kernel, preconditioner, first):
         stop = FIRST + i
         assert norm(iterates[i] - D[:, :stop] @ z[:stop]) < 1e-9 * norm(oracle.v)
     np.testing.assert_allclose(D[:, FIRST : FIRST + 5].T, directions[:5], atol=1e-8)
-    np.testing.assert_allclose(W.T @ (oracle.b - oracle.K_hat @ iterates[0]), 0.0, atol=1e-12)  # the residual is deflated
+    # the residual is deflated
+    np.testing.assert_allclose(W.T @ (oracle.b - oracle.K_hat @ iterates[0]), 0.0, atol=1e-12)
 
 
 def test_search_directions_take_the_sum_of_both_precisions():

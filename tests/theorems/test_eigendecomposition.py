@@ -9,7 +9,8 @@ from itergp import Eigenvector, MaxActions, Prior, condition
 
 
 def gap_tolerance(eigenvalues, i):
-    """How far rounding turns the space of the largest i eigenvectors: u lambda_1 / gap, with two digits to spare."""
+    """How far rounding turns the space of the largest i eigenvectors: u lambda_1 / gap, with two digits to
+    spare."""
     return 1e-13 * eigenvalues[0] / (eigenvalues[i - 1] - eigenvalues[i])
 
 
@@ -24,8 +25,11 @@ def test_precision_and_approximation_are_truncated_decompositions(kernel, i):
     assert tolerance < 1e-10
     C, leading = r.posterior.state.precision(), U[:, :i]
     np.testing.assert_allclose(C, leading / eigenvalues[:i] @ leading.T, atol=tolerance / eigenvalues[i - 1])
-    np.testing.assert_allclose(K_hat @ C @ K_hat, leading * eigenvalues[:i] @ leading.T, atol=tolerance * eigenvalues[0])
-    assert np.linalg.norm(K_hat - K_hat @ C @ K_hat, 2) == pytest.approx(eigenvalues[i], rel=1e-10)  # best of rank i
+    np.testing.assert_allclose(
+        K_hat @ C @ K_hat, leading * eigenvalues[:i] @ leading.T, atol=tolerance * eigenvalues[0]
+    )
+    # best of rank i
+    assert np.linalg.norm(K_hat - K_hat @ C @ K_hat, 2) == pytest.approx(eigenvalues[i], rel=1e-10)
 
 
 @pytest.mark.parametrize("kernel", ["matern12", "rbf", "sum"])
@@ -36,7 +40,9 @@ def test_any_order_of_eigenvectors_will_do(kernel):
     some = np.random.default_rng(1).permutation(20)[:7]
     C = condition(prior, data.X, data.y, noise, given(U[:, some], 3), MaxActions(7)).state.precision()
     np.testing.assert_allclose(C, U[:, some] / eigenvalues[some] @ U[:, some].T, atol=1e-11 * np.abs(C).max())
-    np.testing.assert_allclose(K_hat @ C @ K_hat, U[:, some] * eigenvalues[some] @ U[:, some].T, atol=1e-11 * eigenvalues[-1])
+    np.testing.assert_allclose(
+        K_hat @ C @ K_hat, U[:, some] * eigenvalues[some] @ U[:, some].T, atol=1e-11 * eigenvalues[-1]
+    )
 
 
 @pytest.mark.parametrize("block_size", [1, 3, 30])

@@ -11,7 +11,8 @@ NOISES = {"scalar": 0.05, "per-row": row_noise(30)}
 
 
 def elbo(oracle, C, N):
-    """E_q log N(y; f, N) - KL(q || p) with q = N(K C b, K - K C K) and p = N(0, K), for f - mu at the training inputs."""
+    """E_q log N(y; f, N) - KL(q || p) with q = N(K C b, K - K C K) and p = N(0, K), for f - mu at the
+    training inputs."""
     K, b, n = oracle.K, oracle.b, len(oracle.b)
     m, S = K @ C @ b, K - K @ C @ K
     expected = -0.5 * np.sum(np.log(2 * np.pi * N) + ((b - m) ** 2 + np.diag(S)) / N)
@@ -48,7 +49,8 @@ def test_it_never_exceeds_the_log_marginal_likelihood_and_equals_it_at_the_end(k
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_it_rises_with_every_eigenvector(kernel):
-    """With scalar noise the eigenvectors of K_hat separate the bound: each action removes one term >= 0 of the gap."""
+    """With scalar noise the eigenvectors of K_hat separate the bound: each action removes one term >= 0 of
+    the gap."""
     data, prior = make_data(30), Prior(KERNELS[kernel])
     oracle = exact(prior, data.X, data.y, 0.05, data.X_new)
     posterior = condition(prior, data.X, data.y, 0.05, POLICIES["eigenvector"](), MaxActions(30))
@@ -57,9 +59,12 @@ def test_it_rises_with_every_eigenvector(kernel):
     eigenvalues, U = np.linalg.eigh(oracle.K_hat)
     eigenvalues, a = eigenvalues[::-1], (U.T @ oracle.b)[::-1] ** 2
     ratio = (eigenvalues - 0.05).clip(0) / 0.05
-    gap = 0.5 * (ratio - np.log1p(ratio) + ratio * a / eigenvalues)  # KL of prior from posterior along each eigenvector
+    # KL of prior from posterior along each eigenvector
+    gap = 0.5 * (ratio - np.log1p(ratio) + ratio * a / eigenvalues)
     ranks = [step.actions for step in posterior.trace]
-    np.testing.assert_allclose(oracle.log_likelihood - values, [gap[i:].sum() for i in ranks], atol=1e-9 * gap.sum())
+    np.testing.assert_allclose(
+        oracle.log_likelihood - values, [gap[i:].sum() for i in ranks], atol=1e-9 * gap.sum()
+    )
 
 
 @pytest.mark.parametrize("policy", ["cg", "block-krylov", "pseudo-input"])

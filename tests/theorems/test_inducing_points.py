@@ -47,7 +47,11 @@ def test_the_two_formulas_of_the_svgp_mean_agree(kernel):
     data, _, K_XZ, K_ZZ, _, k_Z = matrices(KERNELS[kernel], Z)
     A = np.linalg.solve(K_ZZ, K_XZ.T)
     Q_XX, q_X = K_XZ @ A, k_Z @ A
-    second = q_X @ K_XZ @ np.linalg.solve(K_XZ.T @ (Q_XX + NOISE * np.eye(n)) @ K_XZ, K_XZ.T @ (data.y - MEAN(data.X)))
+    second = (
+        q_X
+        @ K_XZ
+        @ np.linalg.solve(K_XZ.T @ (Q_XX + NOISE * np.eye(n)) @ K_XZ, K_XZ.T @ (data.y - MEAN(data.X)))
+    )
     first = svgp_mean(data, K_XZ, K_ZZ, k_Z)
     tolerance = 1e-14 * np.linalg.cond(K_XZ.T @ (Q_XX + NOISE * np.eye(n)) @ K_XZ)
     assert tolerance < 1e-6
@@ -56,7 +60,8 @@ def test_the_two_formulas_of_the_svgp_mean_agree(kernel):
 
 @pytest.mark.parametrize("kernel", ["matern12", "matern32", "sum", "product"])
 def test_the_svgp_mean_is_that_of_this_method_with_the_kernel_q(kernel):
-    """Eq. 7 is Eq. 8 with q in place of k: so q as the prior's kernel and the same actions give SVGP's mean."""
+    """Eq. 7 is Eq. 8 with q in place of k: so q as the prior's kernel and the same actions give SVGP's
+    mean."""
     Z = well_spread_points(m)
     data, _, K_XZ, K_ZZ, _, k_Z = matrices(KERNELS[kernel], Z)
     prior = Prior(Nystrom(KERNELS[kernel], Z), MEAN)
@@ -71,17 +76,22 @@ def test_the_svgp_mean_is_that_of_this_method_with_the_kernel_q(kernel):
 @pytest.mark.parametrize("block_size", [1, 4, 64])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_pseudo_input_actions_give_equation_8(kernel, block_size):
-    """k(., X) K_XZ (K_ZX K_hat K_XZ)^{-1} K_ZX b, evaluated in an orthonormal basis of K_XZ to stay accurate."""
+    """k(., X) K_XZ (K_ZX K_hat K_XZ)^{-1} K_ZX b, evaluated in an orthonormal basis of K_XZ to stay
+    accurate."""
     Z = well_spread_points(m)
     data, K, K_XZ, _, k_X, _ = matrices(KERNELS[kernel], Z)
     K_hat, b = K + NOISE * np.eye(n), data.y - MEAN(data.X)
-    posterior = condition(Prior(KERNELS[kernel], MEAN), data.X, data.y, NOISE, PseudoInput(Z, block_size), MaxActions(m))
+    posterior = condition(
+        Prior(KERNELS[kernel], MEAN), data.X, data.y, NOISE, PseudoInput(Z, block_size), MaxActions(m)
+    )
     assert posterior.rank == m
     U = np.linalg.qr(K_XZ)[0]
     mean = MEAN(data.X_new) + k_X @ U @ np.linalg.solve(U.T @ K_hat @ U, U.T @ b)
     np.testing.assert_allclose(posterior.mean(data.X_new), mean, atol=1e-9)
     raw = MEAN(data.X_new) + k_X @ K_XZ @ np.linalg.solve(K_XZ.T @ K_hat @ K_XZ, K_XZ.T @ b)  # as printed
-    np.testing.assert_allclose(posterior.mean(data.X_new), raw, atol=1e-14 * np.linalg.cond(K_XZ.T @ K_hat @ K_XZ) + 1e-11)
+    np.testing.assert_allclose(
+        posterior.mean(data.X_new), raw, atol=1e-14 * np.linalg.cond(K_XZ.T @ K_hat @ K_XZ) + 1e-11
+    )
 
 
 @pytest.mark.parametrize("kernel", ["matern12", "matern32", "sum", "product"])
@@ -94,7 +104,8 @@ def test_inducing_points_at_the_training_inputs_give_the_exact_gp(kernel):
     np.testing.assert_allclose(posterior.mean(data.X_new), oracle.mean, atol=1e-9)
     np.testing.assert_allclose(posterior.cov(data.X_new), oracle.cov, atol=1e-9)
     svgp = svgp_mean(data, oracle.K, oracle.K, oracle.k_new.T)
-    np.testing.assert_allclose(svgp, oracle.mean, atol=1e-7)  # K K + sigma^2 K has the squared condition number
+    # K K + sigma^2 K has the squared condition number
+    np.testing.assert_allclose(svgp, oracle.mean, atol=1e-7)
 
 
 def test_fewer_inducing_points_do_not_give_the_exact_gp():

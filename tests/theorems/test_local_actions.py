@@ -1,4 +1,5 @@
-"""Local actions: each point's marginal is the combined posterior for the actions [Q, E_J], between exact and global."""
+"""Local actions: each point's marginal is the combined posterior for the actions [Q, E_J], between exact
+and global."""
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ NOISES = {"scalar": 0.05, "per-row": row_noise(30)}
 
 
 def extended(r, j, rows):
-    """Mean and variance at test point j for the actions [Q, E_J], by the batch formula in an orthonormal basis."""
+    """Mean and variance at test point j for the actions [Q, E_J], by the batch formula in an orthonormal
+    basis."""
     S = scipy.linalg.orth(np.column_stack([r.Q, np.eye(30)[:, rows]]), rcond=1e-9)
     k, K_hat = r.oracle.k_new[:, j], r.oracle.K_hat
     g = S @ np.linalg.solve(S.T @ K_hat @ S, S.T @ k)
@@ -68,6 +70,8 @@ def test_several_targets_get_local_means():
     data, prior = make_data(30, targets=2), Prior(KERNELS["matern32"])
     both = condition(prior, data.X, data.y, 0.05, POLICIES["unit-sequential"](), MaxActions(6)).local(5)
     for t in range(2):
-        one = condition(prior, data.X, data.y[:, t], 0.05, POLICIES["unit-sequential"](), MaxActions(6)).local(5)
+        one = condition(
+            prior, data.X, data.y[:, t], 0.05, POLICIES["unit-sequential"](), MaxActions(6)
+        ).local(5)
         np.testing.assert_allclose(both.mean(data.X_new)[:, t], one.mean(data.X_new), atol=1e-11)
         np.testing.assert_allclose(both.var(data.X_new), one.var(data.X_new), atol=1e-11)

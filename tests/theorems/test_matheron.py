@@ -10,7 +10,8 @@ Z = 5.0  # standard errors: a chance of 6e-7 per entry, of 1e-4 for a whole matr
 
 
 def check_moments(draws, mean, cov):
-    """Draws (size, m) against N(mean, cov): standard errors sqrt(c_ii / N) and sqrt((c_ii c_jj + c_ij^2) / N)."""
+    """Draws (size, m) against N(mean, cov): standard errors sqrt(c_ii / N) and sqrt((c_ii c_jj + c_ij^2) /
+    N)."""
     size, var = len(draws), np.diag(cov)
     assert (np.abs(draws.mean(axis=0) - mean) <= Z * np.sqrt(var / size) + 1e-12).all()
     second = (draws - mean).T @ (draws - mean) / size
@@ -26,9 +27,11 @@ def test_joint_samples_have_the_mean_and_covariance_of_the_posterior(policy):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_sample_functions_have_the_moments_of_the_posterior(kernel):
-    """Random features differ between seeds and are unbiased, so second moments per seed are independent, with the right mean.
+    """Random features differ between seeds and are unbiased, so second moments per seed are independent,
+    with the right mean.
 
-    Their standard error is estimated from 400 seeds; 6 of them allow for the heavier tail of an estimated one.
+    Their standard error is estimated from 400 seeds; 6 of them allow for the heavier tail of an estimated
+    one.
     """
     r = run(kernel, "pseudo-input", actions=8, n=20)
     X = r.data.X_new[:6]
@@ -41,11 +44,13 @@ def test_sample_functions_have_the_moments_of_the_posterior(kernel):
     for moment, expected in ((first, 0.0), (second, cov)):
         error = moment.std(axis=0, ddof=1) / np.sqrt(seeds)
         assert (np.abs(moment.mean(axis=0) - expected) <= 6.0 * error).all()
-        assert (error <= 0.15 * np.sqrt(np.diag(cov).max()) * max(1.0, np.sqrt(np.diag(cov).max()))).all()  # the test sees
+        # the test sees
+        assert (error <= 0.15 * np.sqrt(np.diag(cov).max()) * max(1.0, np.sqrt(np.diag(cov).max()))).all()
 
 
 def test_exact_features_have_exact_moments():
-    """A linear kernel is its own feature map: draws with one seed have the posterior's covariance, not only on average."""
+    """A linear kernel is its own feature map: draws with one seed have the posterior's covariance, not
+    only on average."""
     data = make_data(20)
     prior = Prior(Linear(lengthscale=0.8) + Constant(0.5), LinearMean([0.1, 0.2]))
     posterior = condition(prior, data.X, data.y, 0.05, POLICIES["cg"](), MaxActions(2))
@@ -76,7 +81,9 @@ def test_several_targets_share_the_covariance_and_have_means_of_their_own():
     assert draws.shape == (20_000, 5, 2)
     for t in range(2):
         check_moments(draws[:, :, t], posterior.mean(X)[:, t], posterior.cov(X))
-    cross = np.mean((draws[:, :, 0] - posterior.mean(X)[:, 0]) * (draws[:, :, 1] - posterior.mean(X)[:, 1]), axis=0)
+    cross = np.mean(
+        (draws[:, :, 0] - posterior.mean(X)[:, 0]) * (draws[:, :, 1] - posterior.mean(X)[:, 1]), axis=0
+    )
     assert (np.abs(cross) <= Z * posterior.var(X) / np.sqrt(20_000)).all()
     functions = np.concatenate([posterior.sample_function(64, seed=s, features=64)(X) for s in range(100)])
     error = functions.reshape(100, 64, 5, 2).mean(axis=1).std(axis=0, ddof=1) / 10

@@ -39,14 +39,18 @@ def test_it_is_the_run_on_all_data_with_padded_actions(kernel, policy, noise):
     np.testing.assert_allclose(extended.cov(data.X_new), whole.cov(data.X_new), atol=1e-11)
     one, other = extended.state, whole.state
     weights = exact(prior, data.X, data.y, noise, data.X_new).v  # their scale; adversarial ones stay at zero
-    np.testing.assert_allclose(one.representer_weights, other.representer_weights, atol=1e-11 * np.abs(weights).max())
+    np.testing.assert_allclose(
+        one.representer_weights, other.representer_weights, atol=1e-11 * np.abs(weights).max()
+    )
     np.testing.assert_allclose(one.residual, other.residual, atol=1e-10)
     np.testing.assert_allclose(one.training_variance, other.training_variance, atol=1e-11)
     assert one.elbo == pytest.approx(other.elbo, rel=1e-10)
 
 
 # Lists end, and adversarial actions for more data mostly lie in the span of those for less.
-@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in ("unit-listed", "sparse-block", "adversarial")])
+@pytest.mark.parametrize(
+    "policy", [name for name in POLICIES if name not in ("unit-listed", "sparse-block", "adversarial")]
+)
 def test_a_run_that_goes_on_after_more_data_ends_at_the_exact_gp(policy):
     """Nothing is lost: a full run after `extend` is exact on all data."""
     data, prior, _, extended = two_parts("matern32", policy, 0.05)

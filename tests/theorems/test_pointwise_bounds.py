@@ -9,7 +9,8 @@ from itergp import MaxActions, Prior, condition
 
 @pytest.mark.parametrize(("kernel", "policy"), PAIRS)
 def test_errors_relative_to_the_norm_stay_below_the_uncertainty(kernel, policy):
-    """h = sum_j a_j k^sigma(., p_j) over training, test and other points; also where the actions depend on h(X)."""
+    """h = sum_j a_j k^sigma(., p_j) over training, test and other points; also where the actions depend on
+    h(X)."""
     noise, prior, rng = 0.05, Prior(KERNELS[kernel]), np.random.default_rng(11)
     data = make_data(25)
     points = np.concatenate([data.X, data.X_new, rng.uniform(-1, 1, (5, 2))])

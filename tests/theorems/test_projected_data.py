@@ -56,5 +56,7 @@ def test_projected_log_likelihood_is_that_of_the_projected_data(policy, noise):
     expected = scipy.stats.multivariate_normal(np.zeros(len(G)), G).logpdf(r.Q.T @ r.oracle.b)
     assert r.posterior.state.projected_log_likelihood == pytest.approx(expected, rel=1e-10)
     whole = exact(r.prior, r.data.X, r.data.y, noise, r.data.X_new).log_likelihood
-    full = run("matern52", "unit-sequential", actions=30, noise=noise).posterior.state.projected_log_likelihood
+    full = run(
+        "matern52", "unit-sequential", actions=30, noise=noise
+    ).posterior.state.projected_log_likelihood
     assert full == pytest.approx(whole, rel=1e-10)

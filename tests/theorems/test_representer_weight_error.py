@@ -1,4 +1,5 @@
-"""The relative error of the representer weights is rho(i)^2 = vbar^T K_hat (I - C_i K_hat) vbar (Prop. 2, corrected)."""
+"""The relative error of the representer weights is rho(i)^2 = vbar^T K_hat (I - C_i K_hat) vbar (Prop. 2,
+corrected)."""
 
 import numpy as np
 import pytest
@@ -30,7 +31,12 @@ def test_rho_is_the_relative_error_of_the_weights(kernel, policy):
 def test_the_error_falls_with_every_action_and_vanishes_at_the_last(policy):
     r = run("matern32", policy, actions=30)
     assert r.posterior.rank == 30
-    K_hat, v_star, D, z = r.oracle.K_hat, r.oracle.v, r.posterior.state.search_directions(), r.posterior.state.z[:30, 0]
+    K_hat, v_star, D, z = (
+        r.oracle.K_hat,
+        r.oracle.v,
+        r.posterior.state.search_directions(),
+        r.posterior.state.z[:30, 0],
+    )
     errors = [norm(v_star - D[:, :i] @ z[:i], K_hat) / norm(v_star, K_hat) for i in range(31)]
     assert errors[0] == 1.0
     assert (np.diff(errors) <= 1e-12).all()
@@ -46,5 +52,8 @@ def test_the_printed_formula_is_not_the_error():
     posterior = condition(prior, data.X, data.y, 0.01, POLICIES["cg"](), MaxActions(3))
     vbar = oracle.v / norm(oracle.v, oracle.K_hat)
     printed = vbar @ (np.eye(30) - posterior.state.precision() @ oracle.K_hat) @ vbar
-    true = norm(oracle.v - posterior.state.representer_weights[:, 0], oracle.K_hat) ** 2 / norm(oracle.v, oracle.K_hat) ** 2
+    true = (
+        norm(oracle.v - posterior.state.representer_weights[:, 0], oracle.K_hat) ** 2
+        / norm(oracle.v, oracle.K_hat) ** 2
+    )
     assert true < 1.0 < printed

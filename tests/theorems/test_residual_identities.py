@@ -41,7 +41,9 @@ def test_identities_hold_for_every_kernel(kernel):
     oracle = exact(prior, data.X, data.y, 0.05, data.X_new)
     for policy in ("cg", "pseudo-input", "unit-pivoted"):
         for actions in (1, 7, 24):
-            check(condition(prior, data.X, data.y, 0.05, POLICIES[policy](), MaxActions(actions)).state, oracle)
+            check(
+                condition(prior, data.X, data.y, 0.05, POLICIES[policy](), MaxActions(actions)).state, oracle
+            )
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -1,4 +1,5 @@
-"""|mu_* - mu_i| <= rho(i) c |mu_* - mu| in the RKHS of k, with c = sqrt(1 + sigma^2 / lambda_min(K)) (Thm. 1)."""
+"""|mu_* - mu_i| <= rho(i) c |mu_* - mu| in the RKHS of k, with c = sqrt(1 + sigma^2 / lambda_min(K)) (Thm.
+1)."""
 
 import numpy as np
 import pytest
@@ -28,7 +29,8 @@ def test_the_error_vanishes_after_n_actions(kernel):
 
 
 def test_the_norm_is_that_of_the_difference_of_the_two_means_as_functions():
-    """|f|^2 = f(Z)^T k(Z, Z)^{-1} f(Z) for f in the span of k(., Z): evaluated at Z = X through the posterior's own mean."""
+    """|f|^2 = f(Z)^T k(Z, Z)^{-1} f(Z) for f in the span of k(., Z): evaluated at Z = X through the
+    posterior's own mean."""
     r = run("matern12", "cg", actions=4, n=20)
     f = r.prior.mean(r.data.X) + r.oracle.K @ r.oracle.v - r.posterior.mean(r.data.X)
     assert rkhs_error(r.posterior)[0] == pytest.approx(np.sqrt(f @ np.linalg.solve(r.oracle.K, f)), rel=1e-9)

@@ -21,16 +21,25 @@ from itergp import (
     condition,
 )
 
-# ours, theirs, number of features (their periodic kernel wraps the distance, ours each feature: the same for one)
+# ours, theirs, number of features (their periodic kernel wraps the distance, ours each feature: the same for
+# one)
 KERNELS = {
     "rbf": (1.3 * RBF(0.5), 1.3 * sk.RBF(0.5), 2),
     "rbf-ard": (RBF([0.5, 0.8]), sk.RBF([0.5, 0.8]), 2),
     "matern12": (Matern12([0.7, 0.4]), sk.Matern([0.7, 0.4], nu=0.5), 2),
     "matern32": (2.0 * Matern32(0.6), 2.0 * sk.Matern(0.6, nu=1.5), 2),
     "matern52": (Matern52([0.5, 0.9]), sk.Matern([0.5, 0.9], nu=2.5), 2),
-    "rational-quadratic": (0.8 * RationalQuadratic(0.5, alpha=1.5), 0.8 * sk.RationalQuadratic(0.5, alpha=1.5), 2),
+    "rational-quadratic": (
+        0.8 * RationalQuadratic(0.5, alpha=1.5),
+        0.8 * sk.RationalQuadratic(0.5, alpha=1.5),
+        2,
+    ),
     "periodic": (Periodic(lengthscale=0.9, period=1.7), sk.ExpSineSquared(0.9, 1.7), 1),
-    "linear-plus-constant": (Linear(1.2) + 0.5 * Constant(1.0), sk.DotProduct(np.sqrt(0.5) * 1.2) * (1 / 1.44), 2),
+    "linear-plus-constant": (
+        Linear(1.2) + 0.5 * Constant(1.0),
+        sk.DotProduct(np.sqrt(0.5) * 1.2) * (1 / 1.44),
+        2,
+    ),
     "constant-plus-rbf": (Constant(0.7) + RBF(0.4), sk.ConstantKernel(0.7) + sk.RBF(0.4), 2),
     "sum": (Matern32(0.5) + 0.5 * RBF(1.5), sk.Matern(0.5, nu=1.5) + 0.5 * sk.RBF(1.5), 2),
     "product": (Matern52(0.8) * RBF(1.1), sk.Matern(0.8, nu=2.5) * sk.RBF(1.1), 2),
@@ -73,4 +82,6 @@ def test_several_targets_agree_too():
     kernel, their_kernel, _ = KERNELS["matern52"]
     data = make_data(n, targets=3)
     posterior = condition(Prior(kernel), data.X, data.y, NOISE)
-    np.testing.assert_allclose(posterior.mean(data.X_new), theirs(their_kernel, data).predict(data.X_new), atol=1e-8)
+    np.testing.assert_allclose(
+        posterior.mean(data.X_new), theirs(their_kernel, data).predict(data.X_new), atol=1e-8
+    )

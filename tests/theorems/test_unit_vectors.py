@@ -27,7 +27,9 @@ def test_the_posterior_is_the_exact_gp_on_the_subset(kernel, order, noise):
     oracle = exact(prior, data.X[rows], data.y[rows], N[rows], data.X_new)
     np.testing.assert_allclose(posterior.mean(data.X_new), oracle.mean, atol=1e-10)
     np.testing.assert_allclose(posterior.cov(data.X_new), oracle.cov, atol=1e-10)
-    np.testing.assert_allclose(posterior.state.representer_weights[rows, 0], oracle.v, atol=1e-10 * np.abs(oracle.v).max())
+    np.testing.assert_allclose(
+        posterior.state.representer_weights[rows, 0], oracle.v, atol=1e-10 * np.abs(oracle.v).max()
+    )
     assert not np.delete(posterior.state.representer_weights, rows, axis=0).any()
     assert posterior.state.projected_log_likelihood == pytest.approx(oracle.log_likelihood, rel=1e-10)
 

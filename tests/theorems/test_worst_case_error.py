@@ -1,4 +1,5 @@
-"""The combined uncertainty is the worst-case error over the unit ball of the RKHS of k + sigma^2 delta, attained (Thm. 2)."""
+"""The combined uncertainty is the worst-case error over the unit ball of the RKHS of k + sigma^2 delta,
+attained (Thm. 2)."""
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from itergp import MaxActions, Prior, condition
 
 
 def setting(kernel, policy, noise, x):
-    """Q, K^sigma over (X, x), and the two posterior means at x of data g(X): the library's and the exact one's."""
+    """Q, K^sigma over (X, x), and the two posterior means at x of data g(X): the library's and the exact
+    one's."""
     r = run(kernel, policy, actions=8, n=20, noise=noise)
     prior, X, Q = Prior(KERNELS[kernel]), r.data.X, r.Q
     points = np.concatenate([X, x])
@@ -69,7 +71,8 @@ def test_no_function_of_unit_norm_exceeds_the_bounds(policy):
         assert abs(exact_mean(g) - approximate(g)) <= computational + 1e-12
 
 
-@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "schedule"])  # its preconditioner is made of noise
+# its preconditioner is made of noise
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "schedule"])
 def test_without_noise_it_holds_at_training_inputs_too(policy):
     """sigma^2 = 0 and x in X: the maximiser lies in the span of k(., X) alone."""
     r = run("matern12", policy, actions=8, n=20, noise=0.0)

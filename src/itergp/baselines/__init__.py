@@ -1,7 +1,9 @@
-"""What the paper compares with: each is a Gaussian process with `mean`, `var` and `cov` of the latent function.
+"""What the paper compares with: each is a Gaussian process with `mean`, `var` and `cov` of the latent
+function.
 
-`exact` by a Cholesky factor; `cggp` with the mean of conjugate gradients and the variance of LOVE, as GPyTorch has it; `svgp`
-with inducing points, collapsed or by the stochastic bound. `benchmarks/baselines.py` compares each with GPyTorch.
+`exact` by a Cholesky factor; `cggp` with the mean of conjugate gradients and the variance of LOVE, as
+GPyTorch has it; `svgp` with inducing points, collapsed or by the stochastic bound.
+`benchmarks/baselines.py` compares each with GPyTorch.
 """
 
 from itergp.baselines.cggp import CGGP as CGGP

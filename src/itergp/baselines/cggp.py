@@ -1,7 +1,7 @@
 """CGGP: the mean by conjugate gradients, the variance by LOVE, as GPyTorch has them.
 
-Gardner et al., GPyTorch (2018); Pleiss et al., Constant-time predictive distributions (2018). Two Krylov spaces, so two passes
-over K per iteration; IterGP-CG has both from one.
+Gardner et al., GPyTorch (2018); Pleiss et al., Constant-time predictive distributions (2018). Two Krylov
+spaces, so two passes over K per iteration; IterGP-CG has both from one.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,18 +23,30 @@ EXHAUSTED = 1e-13  # of |K_hat q|: a Krylov space that grows by less than this h
 
 
 def cggp(
-    prior: Prior, X: ArrayLike, y: ArrayLike, noise: ArrayLike, iterations: int, *, probe: ArrayLike | None = None,
-    compute: Compute = Compute(), seed: int = 0,  # noqa: B008 (frozen)
-) -> "CGGP":  # fmt: skip
+    prior: Prior,
+    X: ArrayLike,
+    y: ArrayLike,
+    noise: ArrayLike,
+    iterations: int,
+    *,
+    probe: ArrayLike | None = None,
+    compute: Compute = Compute(),
+    seed: int = 0,
+) -> "CGGP":
     """So many iterations of CG for the mean, and as many of Lanczos for the variance.
 
-    Lanczos starts at `probe`: a random vector from `seed` unless given, as in GPyTorch. From b = y - mu(X) it would span the
-    same space as CG, and the variance would be that of IterGP-CG. Neither is preconditioned.
+    Lanczos starts at `probe`: a random vector from `seed` unless given, as in GPyTorch. From b = y - mu(X)
+    it would span the same space as CG, and the variance would be that of IterGP-CG. Neither is
+    preconditioned.
     """
     problem = Problem(prior, X, y, noise, compute)
     n, t = problem.b.shape
     r = count("iterations", iterations)
-    start = np.random.default_rng(count("seed", seed, least=0)).standard_normal((n,)) if probe is None else _probe(probe, n)
+    start = (
+        np.random.default_rng(count("seed", seed, least=0)).standard_normal((n,))
+        if probe is None
+        else _probe(probe, n)
+    )
     require_bytes(8.0 * n * r * (t + 1), f"{r} iterations on {n} rows", "Use fewer.")
 
     def K_hat(V: np.ndarray) -> np.ndarray:
@@ -49,7 +61,8 @@ def cggp(
 
 @dataclass(frozen=True, eq=False)
 class CGGP:
-    """mu(x) + k_x^T v_r with the iterate v_r of CG; k(x, x') - k_x^T Q T^{-1} Q^T k_x' with Q, T of Lanczos, T = L L^T."""
+    """mu(x) + k_x^T v_r with the iterate v_r of CG; k(x, x') - k_x^T Q T^{-1} Q^T k_x' with Q, T of
+    Lanczos, T = L L^T."""
 
     problem: Problem
     iterations: int
@@ -83,15 +96,24 @@ class CGGP:
         return self.problem.gram.dense(X0, X1) - self._weights(X0).T @ self._weights(X1)
 
     def path(self, X: ArrayLike, iterations: Sequence[int] | None = None) -> Path:
-        """Mean and variance after each of these numbers of iterations, at the cost of the last; all, unless given."""
+        """Mean and variance after each of these numbers of iterations, at the cost of the last; all,
+        unless given."""
         X = self._inputs("X", X)
         asked = np.arange(self.iterations + 1) if iterations is None else np.asarray(iterations)
-        if asked.ndim != 1 or asked.dtype.kind not in "iu" or (asked < 0).any() or (asked > self.iterations).any():
+        if (
+            asked.ndim != 1
+            or asked.dtype.kind not in "iu"
+            or (asked < 0).any()
+            or (asked > self.iterations).any()
+        ):
             raise InputError(
-                f"iterations is {iterations!r}; expected integers from 0 to {self.iterations}, as many as were made."
+                f"iterations is {iterations!r}; expected integers from 0 to {self.iterations}, as many as "
+                "were made."
             )
         r, n, t = self.steps.shape
-        products = self.problem.gram.cross(X, self.steps.transpose(1, 0, 2).reshape(n, r * t)).reshape(len(X), r, t)
+        products = self.problem.gram.cross(X, self.steps.transpose(1, 0, 2).reshape(n, r * t)).reshape(
+            len(X), r, t
+        )
         updates = _prefix_sums(products.swapaxes(0, 1))
         explained = _prefix_sums(self._weights(X) ** 2)
         k0 = self.problem.prior.var(X)
@@ -101,7 +123,11 @@ class CGGP:
 
     def _weights(self, X: np.ndarray) -> np.ndarray:
         """L^{-1} Q^T k_x, (rank, m): a prefix of the rows belongs to a prefix of the iterations."""
-        require_bytes(16.0 * self.rank * len(X), f"{self.rank} weights at {len(X)} points", "Predict in smaller batches.")
+        require_bytes(
+            16.0 * self.rank * len(X),
+            f"{self.rank} weights at {len(X)} points",
+            "Predict in smaller batches.",
+        )
         W = np.ascontiguousarray(self.problem.gram.cross(X, self.Q).T)
         for j in range(self.rank):
             if j:
@@ -116,8 +142,8 @@ class CGGP:
 def conjugate_gradients(A: Product, b: np.ndarray, iterations: int) -> np.ndarray:
     """The steps x_i - x_{i-1} of CG on A x = b from x_0 = 0, for each column of b: (iterations, n, t).
 
-    Hestenes and Stiefel (1952), the paper's Alg. S1 without preconditioner, and without reorthogonalisation. Where nothing is
-    left to solve, it ends, and has made fewer.
+    Hestenes and Stiefel (1952), the paper's Alg. S1 without preconditioner, and without
+    reorthogonalisation. Where nothing is left to solve, it ends, and has made fewer.
     """
     steps = np.zeros((iterations, *b.shape))
     r, p = b.copy(), b.copy()
@@ -153,7 +179,8 @@ def lanczos(A: Product, start: np.ndarray, iterations: int) -> tuple[np.ndarray,
 
 
 def tridiagonal_cholesky(alpha: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The diagonal and subdiagonal of L with L L^T = T, up to where T stops being positive definite to rounding."""
+    """The diagonal and subdiagonal of L with L L^T = T, up to where T stops being positive definite to
+    rounding."""
     diagonal, below = np.zeros(len(alpha)), np.zeros(max(0, len(alpha) - 1))
     for j in range(len(alpha)):
         below_j = beta[j - 1] / diagonal[j - 1] if j else 0.0
@@ -179,5 +206,7 @@ def _prefix_sums(terms: np.ndarray) -> np.ndarray:
 def _probe(probe: ArrayLike, n: int) -> np.ndarray:
     vector = finite("probe", as_float64("probe", probe))
     if vector.shape != (n,) or not vector.any():
-        raise InputError(f"probe has shape {vector.shape}; expected ({n},), one value per row of X, not all of them zero.")
+        raise InputError(
+            f"probe has shape {vector.shape}; expected ({n},), one value per row of X, not all of them zero."
+        )
     return vector

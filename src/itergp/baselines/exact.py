@@ -16,11 +16,15 @@ from itergp.solver.problem import Problem
 from itergp.validate import inputs
 
 
-def exact(prior: Prior, X: ArrayLike, y: ArrayLike, noise: ArrayLike, *, compute: Compute = Compute()) -> "ExactGP":  # noqa: B008
+def exact(
+    prior: Prior, X: ArrayLike, y: ArrayLike, noise: ArrayLike, *, compute: Compute = Compute()
+) -> "ExactGP":
     """The prior conditioned on all data, with nothing left out. O(n^3) time, O(n^2) memory, float64."""
     problem = Problem(prior, X, y, noise, compute)
     require_bytes(
-        2 * 8.0 * problem.n**2, f"The exact GP on {problem.n} rows", "Use itergp.condition, which needs no n x n matrix."
+        2 * 8.0 * problem.n**2,
+        f"The exact GP on {problem.n} rows",
+        "Use itergp.condition, which needs no n x n matrix.",
     )
     with blas_threads(compute.threads):
         L, jitter = _factor(problem)
@@ -51,7 +55,11 @@ class ExactGP:
         X0 = self._inputs("X0", X0)
         X1 = X0 if X1 is None else self._inputs("X1", X1)
         points = len(X0) + len(X1)
-        require_bytes(16.0 * self.problem.n * points, f"a covariance of {len(X0)} x {len(X1)} points", "Use fewer at once.")
+        require_bytes(
+            16.0 * self.problem.n * points,
+            f"a covariance of {len(X0)} x {len(X1)} points",
+            "Use fewer at once.",
+        )
         return self.problem.gram.dense(X0, X1) - self._whitened(X0).T @ self._whitened(X1)
 
     @property
@@ -59,7 +67,9 @@ class ExactGP:
         """log N(y; mu, K_hat), summed over targets."""
         n, t = self.problem.b.shape
         logdet = 2.0 * float(np.log(np.diag(self.L)).sum())
-        return -0.5 * (float((self.problem.b * self.representer_weights).sum()) + t * (logdet + n * np.log(2.0 * np.pi)))
+        return -0.5 * (
+            float((self.problem.b * self.representer_weights).sum()) + t * (logdet + n * np.log(2.0 * np.pi))
+        )
 
     def _whitened(self, X: np.ndarray) -> np.ndarray:
         """L^{-1} k(X, x), one column per point."""
@@ -76,6 +86,7 @@ def _factor(problem: Problem) -> tuple[np.ndarray, float]:
         return cholesky(problem.gram, problem.N)
     except np.linalg.LinAlgError:
         raise InputError(
-            f"noise is {problem.N.min():.3g} at least, and K + noise is not positive definite to rounding; expected more noise, "
+            f"noise is {problem.N.min():.3g} at least, and K + noise is not positive definite to rounding; "
+            "expected more noise, "
             "or a kernel with shorter lengthscales."
         ) from None

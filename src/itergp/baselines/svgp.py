@@ -1,8 +1,8 @@
 """SVGP: the variational posterior of inducing points, with the best q(u) in closed form, or by batches.
 
-Titsias (2009); Hensman et al. (2013). q is kept whitened: u = L v with L L^T = k(Z, Z) and q(v) = N(Lambda^{-1} h, Lambda^{-1}).
-With a(x) = L^{-1} k(Z, x), the best one has Lambda = I + sum_i a(x_i) a(x_i)^T / N_i and h = sum_i a(x_i) b_i / N_i: sums over
-rows, which batches estimate.
+Titsias (2009); Hensman et al. (2013). q is kept whitened: u = L v with L L^T = k(Z, Z) and q(v) =
+N(Lambda^{-1} h, Lambda^{-1}). With a(x) = L^{-1} k(Z, x), the best one has Lambda = I + sum_i a(x_i)
+a(x_i)^T / N_i and h = sum_i a(x_i) b_i / N_i: sums over rows, which batches estimate.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,16 @@ from itergp.validate import count, inputs
 
 
 def svgp(
-    prior: Prior, X: ArrayLike, y: ArrayLike, noise: ArrayLike, Z: ArrayLike, *, compute: Compute = Compute(),  # noqa: B008
-) -> "SVGP":  # fmt: skip
-    """The collapsed posterior: the best q(u) for inducing points Z, in closed form. O(n m^2) time, O(n + m^2) memory."""
+    prior: Prior,
+    X: ArrayLike,
+    y: ArrayLike,
+    noise: ArrayLike,
+    Z: ArrayLike,
+    *,
+    compute: Compute = Compute(),
+) -> "SVGP":
+    """The collapsed posterior: the best q(u) for inducing points Z, in closed form. O(n m^2) time, O(n +
+    m^2) memory."""
     problem, Z = _problem(prior, X, y, noise, compute), inputs("Z", Z, inputs("X", X).shape[1])
     L = _factor(problem, Z)
     precision, shift = np.eye(len(Z)), np.zeros((len(Z), problem.targets))
@@ -34,31 +41,47 @@ def svgp(
 
 
 def stochastic_svgp(
-    prior: Prior, X: ArrayLike, y: ArrayLike, noise: float, Z: ArrayLike, *, steps: int = 200, batch: int = 1024, seed: int = 0,
-    compute: Compute = Compute(),  # noqa: B008
-) -> "SVGP":  # fmt: skip
-    """The same posterior by so many steps of natural gradients of the stochastic bound, each from a random batch of rows.
+    prior: Prior,
+    X: ArrayLike,
+    y: ArrayLike,
+    noise: float,
+    Z: ArrayLike,
+    *,
+    steps: int = 200,
+    batch: int = 1024,
+    seed: int = 0,
+    compute: Compute = Compute(),
+) -> "SVGP":
+    """The same posterior by so many steps of natural gradients of the stochastic bound, each from a random
+    batch of rows.
 
-    Step i has the length 1 / i, so that Lambda and h are means over all batches seen, and tend to those of `svgp`.
-    Hyper-parameters stay as given: `itergp.learning.learn(..., method="sgpr")` finds those of the bound.
+    Step i has the length 1 / i, so that Lambda and h are means over all batches seen, and tend to those of
+    `svgp`. Hyper-parameters stay as given: `itergp.learning.learn(..., method="sgpr")` finds those of the
+    bound.
     """
     from itergp.learning.inducing import svgp as stochastic_bound
     from itergp.learning.rows import WORST
 
     problem, Z = _problem(prior, X, y, noise, compute), inputs("Z", Z, inputs("X", X).shape[1])
     if np.ndim(problem.noise):
-        raise InputError("noise is one value per row; expected one number, as the stochastic bound needs it. Or use svgp.")
+        raise InputError(
+            "noise is one value per row; expected one number, as the stochastic bound needs it. Or use svgp."
+        )
     bound = stochastic_bound(problem.X, problem.b, Z, batch=batch, seed=seed)
     for i in range(count("steps", steps)):
         bound.step = 1.0 / (i + 1)
         if bound(prior.kernel, float(problem.noise)).value >= WORST:
-            raise InputError("k(Z, Z) is not positive definite to rounding; expected inducing points Z that are further apart.")
+            raise InputError(
+                "k(Z, Z) is not positive definite to rounding; expected inducing points Z that "
+                "are further apart."
+            )
     return _posterior(problem, Z, _factor(problem, Z), bound.precision, bound.shift)
 
 
 @dataclass(frozen=True, eq=False)
 class SVGP:
-    """mu(x) + a^T E[v]; k(x, x') - a^T a' + a^T Lambda^{-1} a': no computational uncertainty, however few the points."""
+    """mu(x) + a^T E[v]; k(x, x') - a^T a' + a^T Lambda^{-1} a': no computational uncertainty, however few
+    the points."""
 
     problem: Problem
     Z: np.ndarray  # (m, d)
@@ -95,7 +118,10 @@ class SVGP:
 def _problem(prior: Prior, X: ArrayLike, y: ArrayLike, noise: ArrayLike, compute: Compute) -> Problem:
     problem = Problem(prior, X, y, noise, compute)
     if not problem.N.min() > 0:
-        raise InputError(f"noise is {problem.N.min()}; expected a variance above 0: without noise the bound is minus infinity.")
+        raise InputError(
+            f"noise is {problem.N.min()}; expected a variance above 0: without noise the bound "
+            "is minus infinity."
+        )
     return problem
 
 
@@ -106,10 +132,14 @@ def _factor(problem: Problem, Z: np.ndarray) -> np.ndarray:
     K = problem.gram.dense(Z, Z)
     K = (K + K.T) / 2
     for jitter in JITTERS:
-        L, failed = scipy.linalg.lapack.dpotrf(K + jitter * np.trace(K) / len(K) * np.eye(len(K)), lower=1, clean=1)
+        L, failed = scipy.linalg.lapack.dpotrf(
+            K + jitter * np.trace(K) / len(K) * np.eye(len(K)), lower=1, clean=1
+        )
         if not failed:
             return L
-    raise InputError("k(Z, Z) is not positive definite to rounding; expected inducing points Z that are further apart.")
+    raise InputError(
+        "k(Z, Z) is not positive definite to rounding; expected inducing points Z that are further apart."
+    )
 
 
 def _features(problem: Problem, Z: np.ndarray, L: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -119,10 +149,14 @@ def _features(problem: Problem, Z: np.ndarray, L: np.ndarray, X: np.ndarray) -> 
 
 def _explained(A: np.ndarray, R: np.ndarray) -> np.ndarray:
     """a^T a - a^T Lambda^{-1} a, for each column."""
-    return (A**2).sum(axis=0) - (scipy.linalg.solve_triangular(R, A, lower=True, check_finite=False) ** 2).sum(axis=0)
+    return (A**2).sum(axis=0) - (
+        scipy.linalg.solve_triangular(R, A, lower=True, check_finite=False) ** 2
+    ).sum(axis=0)
 
 
-def _posterior(problem: Problem, Z: np.ndarray, L: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> SVGP:
+def _posterior(
+    problem: Problem, Z: np.ndarray, L: np.ndarray, precision: np.ndarray, shift: np.ndarray
+) -> SVGP:
     """q(v) = N(Lambda^{-1} h, Lambda^{-1}) with its bound: E[log p(y | f)] - KL(q(v) | N(0, I))."""
     m, t = shift.shape
     R = scipy.linalg.cholesky((precision + precision.T) / 2, lower=True)

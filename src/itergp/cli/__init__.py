@@ -1,4 +1,5 @@
-"""The command line: parses, calls, prints. One file for each kind of command; what they share is in `app.py`."""
+"""The command line: parses, calls, prints. One file for each kind of command; what they share is in
+`app.py`."""
 
 import contextlib
 import io
@@ -44,7 +45,11 @@ def _unwritten(error: OSError) -> int:
     """A full disk, or nobody who reads: one line, and nothing more is tried."""
     with contextlib.suppress(OSError, ValueError):
         if not isinstance(error, BrokenPipeError):
-            print(f"Error: the output cannot be written: {error.strerror or error}.", file=sys.stderr, flush=True)
+            print(
+                f"Error: the output cannot be written: {error.strerror or error}.",
+                file=sys.stderr,
+                flush=True,
+            )
     with contextlib.suppress(OSError, ValueError):  # the interpreter would try again to flush it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1

@@ -10,7 +10,14 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from itergp.errors import InputError, InterruptedWarning, ItergpError, LearningWarning, PrecisionWarning, StorageWarning
+from itergp.errors import (
+    InputError,
+    InterruptedWarning,
+    ItergpError,
+    LearningWarning,
+    PrecisionWarning,
+    StorageWarning,
+)
 from itergp.linalg.libraries import loading
 
 app = typer.Typer(
@@ -23,19 +30,26 @@ app = typer.Typer(
 console = Console(markup=False, highlight=False, emoji=False)
 messages = Console(markup=False, highlight=False, emoji=False, stderr=True)
 BAR_WIDTH = 24
-SHOWN = (InterruptedWarning, LearningWarning, PrecisionWarning, StorageWarning)  # of the library; others say nothing here
+# of the library; others say nothing here
+SHOWN = (InterruptedWarning, LearningWarning, PrecisionWarning, StorageWarning)
 
-BudgetOption = Annotated[str | None, typer.Option(help="Wall clock such as 60s, 5m or 1h, or a count such as '200 actions'.")]
+BudgetOption = Annotated[
+    str | None, typer.Option(help="Wall clock such as 60s, 5m or 1h, or a count such as '200 actions'.")
+]
 HeaderOption = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="Whether the first line holds names; found out by default.")
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line holds names; found out by default."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-ModelArgument = Annotated[Path, typer.Argument(help="A model, as `fit` writes it.", metavar="MODEL", show_default=False)]
+ModelArgument = Annotated[
+    Path, typer.Argument(help="A model, as `fit` writes it.", metavar="MODEL", show_default=False)
+]
 
 
 @contextlib.contextmanager
 def reporting() -> Iterator[None]:
-    """Errors end a command with one line: code 2 for bad use, 1 for a failure. The library's warnings are lines too."""
+    """Errors end a command with one line: code 2 for bad use, 1 for a failure. The library's warnings are
+    lines too."""
     with warnings.catch_warnings():
         for shown in SHOWN:
             warnings.simplefilter("always", shown)
@@ -58,18 +72,25 @@ def reporting() -> Iterator[None]:
         except Exception as error:
             if os.environ.get("ITERGP_TRACEBACK"):
                 raise
-            _fail(f"{type(error).__name__}: {error}. This is a bug of itergp; with ITERGP_TRACEBACK=1 it says where.", 1)
+            _fail(
+                f"{type(error).__name__}: {error}. This is a bug of itergp; with ITERGP_TRACEBACK=1 it "
+                "says where.",
+                1,
+            )
 
 
 def say(text: str) -> None:
-    """A line for people, beside the results; above the progress bar, where there is one. Lost where nobody can read it."""
+    """A line for people, beside the results; above the progress bar, where there is one. Lost where nobody
+    can read it."""
     with contextlib.suppress(OSError):  # a terminal that was closed, a full disk
         messages.print(one_line(text), soft_wrap=True)
 
 
 def one_line(text: str) -> str:
     """On one line, with anything that could move a terminal's cursor or colour made visible."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in " ".join(text.split()))
+    return "".join(
+        letter if letter.isprintable() else repr(letter)[1:-1] for letter in " ".join(text.split())
+    )
 
 
 def _fail(text: str, code: int) -> NoReturn:

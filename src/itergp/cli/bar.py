@@ -4,7 +4,15 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.progress_bar import ProgressBar
 
 from itergp.budgets import Budget
@@ -15,7 +23,9 @@ class _Clock(ProgressColumn):
     """A bar that fills as the time goes by."""
 
     def render(self, task: Task) -> ProgressBar:
-        return ProgressBar(total=task.total or 1.0, completed=min(task.elapsed or 0.0, task.total or 1.0), width=BAR_WIDTH)
+        return ProgressBar(
+            total=task.total or 1.0, completed=min(task.elapsed or 0.0, task.total or 1.0), width=BAR_WIDTH
+        )
 
 
 class _Listener:

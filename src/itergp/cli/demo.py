@@ -14,9 +14,12 @@ from itergp.cli.files import writable
 def demo(
     rows: Annotated[int, typer.Option(help="Training points.", min=1000)] = 20_000,
     plot: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("itergp-demo.png"),
-    report: Annotated[Path, typer.Option(help="Where the report of the last fit goes.")] = Path("itergp-demo.html"),
+    report: Annotated[Path, typer.Option(help="Where the report of the last fit goes.")] = Path(
+        "itergp-demo.html"
+    ),
 ) -> None:
-    """Fit the paper's synthetic data under growing budgets, take the uncertainty apart, and write a report."""
+    """Fit the paper's synthetic data under growing budgets, take the uncertainty apart, and write a
+    report."""
     with reporting():
         _demo(rows, writable(plot), writable(report))
 
@@ -24,7 +27,9 @@ def demo(
 def _demo(rows: int, plot: Path, report: Path) -> None:
     from itergp.demo import NOISE, run
 
-    console.print(f"Fitting y = sin(pi x^T 1) + noise at {rows:,} points in 3 dimensions, under a budget of actions.")
+    console.print(
+        f"Fitting y = sin(pi x^T 1) + noise at {rows:,} points in 3 dimensions, under a budget of actions."
+    )
     with console.status("computing ..."):
         measured, picture = run(rows, plot=_plot_path(plot), page=report)
     table = Table(title="What each budget bought")
@@ -46,8 +51,10 @@ def _demo(rows: int, plot: Path, report: Path) -> None:
         table.add_row(name, *(show(row) for row in measured))
     console.print(table)
     console.print(
-        "Variances are of the latent function, mean over 2,000 test points. The computational part is what more compute "
-        f"would remove, estimated with 15 further passes. The noise has variance {NOISE}, so no RMSE is below {NOISE**0.5:.2f}."
+        "Variances are of the latent function, mean over 2,000 test points. The computational part is what "
+        "more compute "
+        f"would remove, estimated with 15 further passes. The noise has variance {NOISE}, so no RMSE is "
+        f"below {NOISE**0.5:.2f}."
     )
     if picture is not None:
         console.print(f"Picture: {picture}")

@@ -25,7 +25,8 @@ def draw_model(values: Values) -> None:
 def _draw_learned(learned: Values, target: str | None) -> None:
     unit = "the target" if target is None else repr(target)
     noise = (
-        f"standard deviation {number(learned['noise_std'])} in units of {unit}, {percent(learned['noise_share'])} of its variance"
+        f"standard deviation {number(learned['noise_std'])} in units of {unit}, "
+        f"{percent(learned['noise_share'])} of its variance"
     )
     pairs = [("kernel", f"{learned['kernel']}, scale in variances of the target"), ("noise", noise)]
     _draw_pairs("What was learned", pairs)
@@ -39,22 +40,39 @@ def _draw_learned(learned: Values, target: str | None) -> None:
     most = features[0]["relevance"]
     for row in features[:MOST_FEATURES]:
         share = row["relevance"] / most
-        table.add_row(one_line(row["name"]), number(row["lengthscale"]), f"{'█' * round(16 * share):<16} {percent(share)}")
+        table.add_row(
+            one_line(row["name"]),
+            number(row["lengthscale"]),
+            f"{'█' * round(16 * share):<16} {percent(share)}",
+        )
     console.print(table)
     left = len(features) - MOST_FEATURES
     more = f" {left} less relevant features are left out; --json has all." if left > 0 else ""
     console.print(
-        "Lengthscales in units of each feature; relevance is 1 / lengthscale in standard deviations of the feature, "
+        "Lengthscales in units of each feature; relevance is 1 / lengthscale in standard deviations of the "
+        "feature, "
         f"in % of the largest.{more}"
     )
 
 
 def _bought(values: Values) -> Iterable[tuple[str, str]]:
     budget, seconds = values["budget"], values["budget"]["seconds"]
-    merged = "" if values["rows"] == values["distinct_rows"] else f", {values['distinct_rows']:,} with different inputs"
+    merged = (
+        ""
+        if values["rows"] == values["distinct_rows"]
+        else f", {values['distinct_rows']:,} with different inputs"
+    )
     yield "rows", f"{values['rows']:,}{merged}"
-    yield "actions", f"{budget['actions']:,} of {values['distinct_rows']:,}, in {passes(budget['passes'])} over the kernel matrix"
-    parts = ", ".join(f"{name} {seconds[key]:.1f}" for key, name in (("learn", "learning"), ("act", "acting")) if key in seconds)
+    yield (
+        "actions",
+        f"{budget['actions']:,} of {values['distinct_rows']:,}, in {passes(budget['passes'])} over the "
+        "kernel matrix",
+    )
+    parts = ", ".join(
+        f"{name} {seconds[key]:.1f}"
+        for key, name in (("learn", "learning"), ("act", "acting"))
+        if key in seconds
+    )
     yield "seconds", f"{seconds.get('total', 0.0):.1f}" + (f" ({parts})" if parts else "")
     yield "inference ended", f"{budget['status']}. {budget['advice']}"
     yield "learning ended", f"{values['learning']['ended']}. {values['learning']['advice']}"
@@ -82,7 +100,10 @@ def _how(share: Values) -> str:
     if share["kind"] == "exact":
         return "computed exactly"
     if share["kind"] == "neighbours":
-        return f"it is what {share['by_neighbours']} would remove, as passes over the kernel matrix would take too long"
+        return (
+            f"it is what {share['by_neighbours']} would remove, as passes over the kernel matrix would "
+            "take too long"
+        )
     return f"bounds by {passes(share['passes'])}"
 
 
@@ -91,31 +112,52 @@ def _with_neighbours(share: Values) -> str:
 
 
 def _more_lines(values: Values) -> Iterable[str]:
-    acting, learning, share = values["more_budget"]["acting"], values["more_budget"]["learning"], values["computational_share"]
+    acting, learning, share = (
+        values["more_budget"]["acting"],
+        values["more_budget"]["learning"],
+        values["computational_share"],
+    )
     if values["budget"]["status"] == "exact":
         yield "`refine` has nothing to add: inference is exact for these hyper-parameters."
     elif share["kind"] == "exact":
-        yield f"`refine` can lower that variance by the computational share, {percent(share['share'])}, and no further."
+        yield (
+            f"`refine` can lower that variance by the computational share, {percent(share['share'])}, and "
+            "no further."
+        )
     if acting is not None:
         neighbours = " before neighbours" if share["neighbours"] else ""
         yield (
-            f"The last half of the actions ({acting['from']:,} to {acting['to']:,}) lowered the variance{neighbours} by "
-            f"{percent(acting['fell_by'])}, from {number(acting['variance_from'])} to {number(acting['variance_to'])}."
+            f"The last half of the actions ({acting['from']:,} to {acting['to']:,}) lowered the "
+            f"variance{neighbours} by "
+            f"{percent(acting['fell_by'])}, from {number(acting['variance_from'])} to "
+            f"{number(acting['variance_to'])}."
         )
     if learning is not None:
         gained = f"{number(learning['gained'])} nats per row" if learning["gained"] > 0 else "nothing more"
-        yield f"The last {learning['over_the_last']} of {learning['iterations']} iterations of learning gained {gained}."
+        yield (
+            f"The last {learning['over_the_last']} of {learning['iterations']} iterations of learning "
+            f"gained {gained}."
+        )
 
 
 def draw_predictions(values: Values) -> None:
     share = values["computational_share"]
-    how = {"exact": "computed exactly", "neighbours": f"what {share['by_neighbours']} neighbours would remove"}
-    where = f"{amount(share)} of the latent variance ({how.get(share['kind'], 'bounds by passes over the kernel matrix')})"
+    how = {
+        "exact": "computed exactly",
+        "neighbours": f"what {share['by_neighbours']} neighbours would remove",
+    }
+    where = (
+        f"{amount(share)} of the latent variance "
+        f"({how.get(share['kind'], 'bounds by passes over the kernel matrix')})"
+    )
     _draw_pairs(
         "Predictions",
         [
             ("rows", f"{values['rows']:,}"),
-            ("mean std", f"{number(values['mean_std'])}, of which noise {number(values['noise_std'])} in every row"),
+            (
+                "mean std",
+                f"{number(values['mean_std'])}, of which noise {number(values['noise_std'])} in every row",
+            ),
             ("computational", where),
             ("interval", f"{percent(values['level'])} central, for new observations"),
         ],
@@ -123,7 +165,9 @@ def draw_predictions(values: Values) -> None:
 
 
 def _draw_pairs(title: str, rows: Iterable[tuple[str, str]]) -> None:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False
+    )
     table.add_column(no_wrap=True, min_width=19)
     table.add_column(overflow="fold")
     before = ""

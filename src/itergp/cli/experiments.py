@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -37,11 +45,18 @@ def list_() -> None:
 @experiments.command()
 def run(
     name: Annotated[str, typer.Argument(help="As `itergp experiment list` has it.", show_default=False)],
-    quick: Annotated[bool, typer.Option("--quick", help="Small data and few repetitions: seconds instead of minutes.")] = False,
-    datasets: Annotated[list[str] | None, typer.Option(help="Data sets or CSV files; more than once, or with commas.")] = None,
-    out: Annotated[Path, typer.Option(help="The folder where results go; each experiment has its own in it.")] = Path("results"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small data and few repetitions: seconds instead of minutes.")
+    ] = False,
+    datasets: Annotated[
+        list[str] | None, typer.Option(help="Data sets or CSV files; more than once, or with commas.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="The folder where results go; each experiment has its own in it.")
+    ] = Path("results"),
 ) -> None:
-    """Run an experiment, and write its records, table and figure. Ctrl-C keeps what is finished; run again to go on."""
+    """Run an experiment, and write its records, table and figure. Ctrl-C keeps what is finished; run again
+    to go on."""
     with reporting():
         from itergp.experiments import Options, named, run_experiment
 
@@ -85,7 +100,11 @@ def _bar(name: str) -> Iterator[Callable[["Standing"], None]]:
         task = progress.add_task(name, total=1.0, left=None, since=time.monotonic())
 
         def show(standing: "Standing") -> None:
-            cell = "" if standing.cell is None else " · " + " ".join(str(value) for value in standing.cell.key.values())
+            cell = (
+                ""
+                if standing.cell is None
+                else " · " + " ".join(str(value) for value in standing.cell.key.values())
+            )
             text = one_line(f"{standing.finished} of {standing.cells} cells{cell}")
             left, since = standing.seconds_left, time.monotonic()
             progress.update(task, description=text, completed=standing.share, left=left, since=since)

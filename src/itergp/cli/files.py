@@ -30,8 +30,11 @@ def writable(path: Path, *inputs: Path) -> Path:
         raise InputError(f"{path} cannot be written: {reason}.")
     for other in inputs:
         if path.exists() and path.samefile(other):
-            raise InputError(f"{path} is read by this command, so it is not written; give --out another name.")
-    folder = (Path(os.path.realpath(path)) if path.is_symlink() else path).parent  # a real file is replaced beside itself
+            raise InputError(
+                f"{path} is read by this command, so it is not written; give --out another name."
+            )
+    # a real file is replaced beside itself
+    folder = (Path(os.path.realpath(path)) if path.is_symlink() else path).parent
     if not folder.is_dir():
         raise InputError(f"{path}: the folder {folder} does not exist.")
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -48,12 +51,16 @@ def save_model(path: Path, model: Any, layout: Layout) -> None:
 
 
 def load_model(path: Path) -> tuple[Any, Layout]:
-    """A model, and how its inputs are made from a table; for models that Python wrote, by the names of their features."""
+    """A model, and how its inputs are made from a table; for models that Python wrote, by the names of
+    their features."""
     from itergp.estimator import IterGPRegressor
 
     model = IterGPRegressor.load(path)
     if model.scaling_.y_mean.ndim:
-        raise InputError(f"{path} has {model.scaling_.y_mean.size} targets; the command line knows models with one. Use Python.")
+        raise InputError(
+            f"{path} has {model.scaling_.y_mean.size} targets; the command line knows models "
+            "with one. Use Python."
+        )
     table = _about(path).get("table")
     if table is None:
         return model, Layout.of_inputs(model.n_features_in_, getattr(model, "feature_names_in_", None))
@@ -61,7 +68,8 @@ def load_model(path: Path) -> tuple[Any, Layout]:
 
 
 def _about(path: Path) -> dict[str, Any]:
-    """What was written about the model; its digest is verified when the model itself is loaded, just before."""
+    """What was written about the model; its digest is verified when the model itself is loaded, just
+    before."""
     from safetensors import safe_open
 
     from itergp.storage.files import KEY

@@ -12,24 +12,37 @@ from itergp.cli.files import existing, load_model, save_model, writable
 from itergp.errors import ItergpError
 from itergp.tables import Layout, read_table
 
-OutOption = Annotated[Path | None, typer.Option(help="Where the model goes; MODEL itself is replaced by default.")]
+OutOption = Annotated[
+    Path | None, typer.Option(help="Where the model goes; MODEL itself is replaced by default.")
+]
 ADVICE = "Use --categorical or --drop for such columns."
 
 
 @app.command()
 def fit(
-    train: Annotated[Path, typer.Argument(help="Rows to learn from: CSV or Parquet.", metavar="TRAIN", show_default=False)],
-    target: Annotated[str, typer.Option(help="The column to predict: its name, or its number from 1.", show_default=False)],
-    drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out; more than once, or with commas.")] = None,
-    categorical: Annotated[list[str] | None, typer.Option(help="Columns of categories, which become one-hot features.")] = None,
+    train: Annotated[
+        Path, typer.Argument(help="Rows to learn from: CSV or Parquet.", metavar="TRAIN", show_default=False)
+    ],
+    target: Annotated[
+        str, typer.Option(help="The column to predict: its name, or its number from 1.", show_default=False)
+    ],
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Columns to leave out; more than once, or with commas.")
+    ] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Columns of categories, which become one-hot features.")
+    ] = None,
     budget: BudgetOption = None,
     cache: Annotated[str, typer.Option(help="Memory for stored kernel tiles, such as 4GB.")] = "auto",
-    seed: Annotated[int, typer.Option(help="The same seed and a budget in actions give the same model.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="The same seed and a budget in actions give the same model.", min=0)
+    ] = 0,
     out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path("model.itergp"),
     header: HeaderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn hyper-parameters and condition on the rows of a table, within the budget. Ctrl-C saves what there is."""
+    """Learn hyper-parameters and condition on the rows of a table, within the budget. Ctrl-C saves what
+    there is."""
     with reporting():
         writable(out, existing(train))
         _check(budget, cache)
@@ -60,13 +73,19 @@ def refine(
 @app.command()
 def update(
     model: ModelArgument,
-    more: Annotated[Path, typer.Argument(help="More rows, with the target: CSV or Parquet.", metavar="MORE", show_default=False)],
+    more: Annotated[
+        Path,
+        typer.Argument(
+            help="More rows, with the target: CSV or Parquet.", metavar="MORE", show_default=False
+        ),
+    ],
     budget: BudgetOption = None,
     out: OutOption = None,
     header: HeaderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add rows to a model; hyper-parameters stay. Without a budget, the last one holds. Ctrl-C saves what there is."""
+    """Add rows to a model; hyper-parameters stay. Without a budget, the last one holds. Ctrl-C saves what
+    there is."""
     with reporting():
         out = writable(out or existing(model), existing(more))
         _check(budget)
@@ -74,7 +93,9 @@ def update(
         table = read_table(more, header, layout.names)
         X, y = layout.X(table), layout.y(table)
         estimator.budget = budget or estimator.budget
-        _compute(estimator, estimator.budget, "updating", lambda: estimator.partial_fit(X, y), layout, out, as_json)
+        _compute(
+            estimator, estimator.budget, "updating", lambda: estimator.partial_fit(X, y), layout, out, as_json
+        )
 
 
 def _check(budget: str | None, cache: str = "auto") -> None:
@@ -87,8 +108,11 @@ def _check(budget: str | None, cache: str = "auto") -> None:
         parse_bytes("--cache", cache)
 
 
-def _compute(model: Any, budget: Any, text: str, work: Callable[[], Any], layout: Layout, out: Path, as_json: bool) -> None:
-    """Compute, save, explain. Ctrl-C, SIGTERM and SIGHUP end the work, and wait until it is saved; then nothing can be lost."""
+def _compute(
+    model: Any, budget: Any, text: str, work: Callable[[], Any], layout: Layout, out: Path, as_json: bool
+) -> None:
+    """Compute, save, explain. Ctrl-C, SIGTERM and SIGHUP end the work, and wait until it is saved; then
+    nothing can be lost."""
     from itergp.budgets import Budget
     from itergp.cli.bar import progress_bar
     from itergp.cli.measuring import described, measured
@@ -115,4 +139,7 @@ def _compute(model: Any, budget: Any, text: str, work: Callable[[], Any], layout
     from itergp.cli.drawing import draw_model
 
     draw_model(values)
-    say(f"Saved: {out} ({values['bytes'] / 1e6:.1f} MB). {values['learning']['advice']} Inference: {values['budget']['status']}.")
+    say(
+        f"Saved: {out} ({values['bytes'] / 1e6:.1f} MB). {values['learning']['advice']} Inference: "
+        f"{values['budget']['status']}."
+    )

@@ -12,7 +12,9 @@ from itergp.cli.files import existing, load_model
 
 @app.command()
 def info(
-    model: Annotated[Path | None, typer.Argument(help="A model to look into.", metavar="[MODEL]", show_default=False)] = None,
+    model: Annotated[
+        Path | None, typer.Argument(help="A model to look into.", metavar="[MODEL]", show_default=False)
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Versions, memory, and which engine computes kernel products here, and why; or what is in a model."""
@@ -36,12 +38,20 @@ def _here(as_json: bool) -> None:
     versions = {name: version(name) for name in ("numpy", "scipy", "jax", "scikit-learn")}
     if as_json:
         used = {str(n): {"engine": engine.name, "reason": reason} for n, (engine, reason) in engines.items()}
-        own = {"itergp": itergp.__version__, "python": platform.python_version(), "machine": platform.machine()}
-        typer.echo(json.dumps(own | {"versions": versions, "memory_bytes": available_bytes(), "engines": used}))
+        own = {
+            "itergp": itergp.__version__,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+        }
+        typer.echo(
+            json.dumps(own | {"versions": versions, "memory_bytes": available_bytes(), "engines": used})
+        )
         return
     console.print(f"itergp {itergp.__version__}, Python {platform.python_version()}, {platform.machine()}")
     console.print(", ".join(f"{name} {number}" for name, number in versions.items()))
-    console.print(f"memory available: {available_bytes() / 1e9:.1f} GB; tiles are stored in at most a quarter of it")
+    console.print(
+        f"memory available: {available_bytes() / 1e9:.1f} GB; tiles are stored in at most a quarter of it"
+    )
     for n, (engine, reason) in engines.items():
         console.print(f"engine for {n:,} rows: {engine.name} ({reason})")
 

@@ -1,4 +1,5 @@
-"""What a summary says, as plain values for JSON: all of it read off the model or measured, nothing extrapolated."""
+"""What a summary says, as plain values for JSON: all of it read off the model or measured, nothing
+extrapolated."""
 
 import math
 from dataclasses import replace
@@ -66,8 +67,13 @@ def _learned(model: IterGPRegressor, layout: Layout) -> Values:
 
 
 def _relevances(model: IterGPRegressor, names: list[str], values: Values) -> list[Values]:
-    """Lengthscales in each feature's own units, and 1 / lengthscale in its standard deviations; the most relevant first."""
-    scales = [value for path, value in values.items() if path.endswith("lengthscale") and np.size(value) == len(names)]
+    """Lengthscales in each feature's own units, and 1 / lengthscale in its standard deviations; the most
+    relevant first."""
+    scales = [
+        value
+        for path, value in values.items()
+        if path.endswith("lengthscale") and np.size(value) == len(names)
+    ]
     if len(scales) != 1:
         return []
     lengthscales = np.atleast_1d(np.asarray(scales[0]))
@@ -143,7 +149,8 @@ def measured(model: IterGPRegressor) -> Values:
 
 
 def _sample(model: IterGPRegressor) -> tuple[np.ndarray, int]:
-    """Some training inputs, in units of the scaled data: as many as all passes of an estimate are affordable for."""
+    """Some training inputs, in units of the scaled data: as many as all passes of an estimate are
+    affordable for."""
     X, points = model.posterior_.problem.X, POINTS
     passes = affordable(model, points)
     while passes < PASSES and points > FEWEST:
@@ -154,7 +161,8 @@ def _sample(model: IterGPRegressor) -> tuple[np.ndarray, int]:
 
 
 def share_values(parts: Shares, n: int) -> Values:
-    """The share, its bounds, and half the width of its 95 % interval where these points stand for n of them."""
+    """The share, its bounds, and half the width of its 95 % interval where these points stand for n of
+    them."""
     share, error = ratio(parts.computational, parts.combined, n)
     lower, upper = parts.share_bounds
     found = {"share": share, "lower": lower, "upper": upper, "error": half_width(error, len(parts.combined))}
@@ -162,15 +170,25 @@ def share_values(parts: Shares, n: int) -> Values:
 
 
 def _share(model: IterGPRegressor, X: np.ndarray, passes: int) -> Values:
-    """Of what `predict` gives; and, where it uses neighbours, of what the actions alone give that all predictions share."""
+    """Of what `predict` gives; and, where it uses neighbours, of what the actions alone give that all
+    predictions share."""
     parts, neighbours = computational(model, model.scaling_.original(X), passes), neighbours_of(model)
     n = model.posterior_.problem.n
-    found = share_values(parts, n) | {"passes": passes if parts.method == "estimate" else 0, "neighbours": neighbours}
+    found = share_values(parts, n) | {
+        "passes": passes if parts.method == "estimate" else 0,
+        "neighbours": neighbours,
+    }
     if not neighbours:
         return found | {"global_actions": None}
     # the exact process is the same for both, and so are the bounds on it
     combined = model.scaling_.variance(model.posterior_.var(X))
-    before = taken_apart(combined, parts.combined - parts.computational_upper, parts.mathematical, parts.method, parts.neighbours)
+    before = taken_apart(
+        combined,
+        parts.combined - parts.computational_upper,
+        parts.mathematical,
+        parts.method,
+        parts.neighbours,
+    )
     return found | {"global_actions": share_values(before, n)}
 
 
@@ -179,8 +197,16 @@ def _acting(model: IterGPRegressor, X: np.ndarray) -> Values | None:
     rank = model.posterior_.rank
     if rank < 2 or model.status_ is Status.EXACT:
         return None
-    half, whole = model.scaling_.variance(model.posterior_.path(X, [rank // 2, rank]).var).mean(axis=1).tolist()
-    return {"from": rank // 2, "to": rank, "variance_from": half, "variance_to": whole, "fell_by": 1.0 - whole / half}
+    half, whole = (
+        model.scaling_.variance(model.posterior_.path(X, [rank // 2, rank]).var).mean(axis=1).tolist()
+    )
+    return {
+        "from": rank // 2,
+        "to": rank,
+        "variance_from": half,
+        "variance_to": whole,
+        "fell_by": 1.0 - whole / half,
+    }
 
 
 def _learning(model: IterGPRegressor) -> Values | None:
@@ -189,5 +215,8 @@ def _learning(model: IterGPRegressor) -> Values | None:
     if len(records) < 2:
         return None
     half, last = records[len(records) // 2 - 1], records[-1]
-    return {"iterations": len(model.trace_.learning), "over_the_last": len(records) - len(records) // 2,
-            "gained": half.objective - last.objective}  # fmt: skip
+    return {
+        "iterations": len(model.trace_.learning),
+        "over_the_last": len(records) - len(records) // 2,
+        "gained": half.objective - last.objective,
+    }

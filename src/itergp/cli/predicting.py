@@ -15,9 +15,15 @@ from itergp.tables import csv_text, read_table, table_format, write_table
 @app.command()
 def predict(
     model: ModelArgument,
-    new: Annotated[Path, typer.Argument(help="Rows to predict: CSV or Parquet.", metavar="NEW", show_default=False)],
-    out: Annotated[Path | None, typer.Option(help="Where predictions go, .csv or .parquet; printed by default.")] = None,
-    level: Annotated[float, typer.Option(help="Probability that a new observation lies in the interval.")] = 0.95,
+    new: Annotated[
+        Path, typer.Argument(help="Rows to predict: CSV or Parquet.", metavar="NEW", show_default=False)
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Where predictions go, .csv or .parquet; printed by default.")
+    ] = None,
+    level: Annotated[
+        float, typer.Option(help="Probability that a new observation lies in the interval.")
+    ] = 0.95,
     header: HeaderOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -36,7 +42,9 @@ def predict(
 
         columns, values = predictions(estimator, X, level)
         if not all(np.isfinite(column).all() for column in columns.values()):
-            raise StorageError(f"{model} predicts values that are not finite, so it is no sound model; fit it anew.")
+            raise StorageError(
+                f"{model} predicts values that are not finite, so it is no sound model; fit it anew."
+            )
         values |= {"unused_columns": unused, "out": None if out is None else str(out)}
         if out is not None:
             write_table(out, columns)
@@ -45,7 +53,9 @@ def predict(
             typer.echo(json.dumps(values | ({"predictions": rows} if rows else {}), allow_nan=False))
             return
         if unused:
-            say(f"Note: columns that the model does not know were left alone: {', '.join(map(repr, unused))}.")
+            say(
+                f"Note: columns that the model does not know were left alone: {', '.join(map(repr, unused))}."
+            )
         if out is None:
             typer.echo(csv_text(columns), nl=False)
             return

@@ -16,15 +16,19 @@ from itergp.tables import read_table
 def report(
     model: ModelArgument,
     data: Annotated[
-        Path | None, typer.Option(help="Test rows, with the target: CSV or Parquet. Else training rows are held out.")
+        Path | None,
+        typer.Option(help="Test rows, with the target: CSV or Parquet. Else training rows are held out."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the page goes; MODEL with .html by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the page goes; MODEL with .html by default.")
+    ] = None,
     header: HeaderOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the numbers of the page as JSON; no page, unless --out.")
     ] = False,
 ) -> None:
-    """One HTML page about a model: quality, what is not computed yet, and what the computation bought step by step."""
+    """One HTML page about a model: quality, what is not computed yet, and what the computation bought step
+    by step."""
     with reporting():
         if out is None and not as_json:
             out = existing(model).with_suffix(".html")
@@ -38,7 +42,14 @@ def report(
         from itergp.report import numbers, write_page
 
         target = None if layout.target is None else [layout.target.name]
-        values = numbers(estimator, X_test, y_test, feature_names=layout.inputs, target_names=target, dropped=layout.dropped)
+        values = numbers(
+            estimator,
+            X_test,
+            y_test,
+            feature_names=layout.inputs,
+            target_names=target,
+            dropped=layout.dropped,
+        )
         if out is not None:
             write_page(out, values)
         if as_json:

@@ -1,4 +1,5 @@
-"""The paper's experiments, by name: one file for each figure or claim. `running.py` says how they are made and run."""
+"""The paper's experiments, by name: one file for each figure or claim. `running.py` says how they are made
+and run."""
 
 from itergp.errors import InputError
 from itergp.experiments import (

@@ -1,8 +1,10 @@
-"""What the paper could not show: every policy and the default schedule, with and without local actions, against the exact GP.
+"""What the paper could not show: every policy and the default schedule, with and without local actions,
+against the exact GP.
 
-NLL against passes over K and against seconds: those of the actions, and those of the predictions at the test points on top.
-Each policy runs to 1,024 actions or until its time is used up. Hyper-parameters are those of the likelihood (Matern 3/2),
-duplicates are merged, and tiles are what the library chooses. The exact GP is there up to EXACT_ROWS rows.
+NLL against passes over K and against seconds: those of the actions, and those of the predictions at the
+test points on top. Each policy runs to 1,024 actions or until its time is used up. Hyper-parameters are
+those of the likelihood (Matern 3/2), duplicates are merged, and tiles are what the library chooses. The
+exact GP is there up to EXACT_ROWS rows.
 """
 
 import time
@@ -50,10 +52,16 @@ from itergp.solver.stopping import MaxActions, TimeBudget
 NAME, KERNEL = "beyond", "Matern 3/2"
 LOCAL, LOCAL_QUICK = 60, 10  # local actions for each test point
 BLOCK, SECONDS = 128, 60.0
-CHECKS, CHECKS_QUICK = (128, 256, 512, 1024), (16, 32, 64)  # numbers of actions after which a policy is measured
+# numbers of actions after which a policy is measured
+CHECKS, CHECKS_QUICK = (128, 256, 512, 1024), (16, 32, 64)
 FIRST_CHECKS = (8, 32)  # and before, where every action is a pass
 EXACT_ROWS = 20_000  # n^3 / 3 in two minutes, n^2 in 6 GB
-NONE, EXACT, SCHEDULE, CLOCK = "no global actions", "exact GP", "default schedule", "default schedule for a clock"
+NONE, EXACT, SCHEDULE, CLOCK = (
+    "no global actions",
+    "exact GP",
+    "default schedule",
+    "default schedule for a clock",
+)
 
 POLICIES: dict[str, Callable[[int], Any]] = {  # of the number of rows
     "CG": lambda n: ConjugateGradient(),
@@ -91,7 +99,10 @@ def cells(options: Options) -> list[Cell]:
         found.append(learning_cell(dataset, KERNEL, "auto", cost=0.5 + 2e-3 * n))
         key = {"dataset": dataset, "kernel": KERNEL}
         for i in range(splits(dataset, options)):
-            found += [Cell(key | {"split": i, "policy": policy}, _cost(policy, n)) for policy in (NONE, *POLICIES, EXACT)]
+            found += [
+                Cell(key | {"split": i, "policy": policy}, _cost(policy, n))
+                for policy in (NONE, *POLICIES, EXACT)
+            ]
     return found
 
 
@@ -134,7 +145,11 @@ def with_exact(prior: Prior, noise: float, data: Part) -> Record:
 
 
 def follow(
-    policy: Any, problem: Callable[..., Posterior], score: Callable[[Posterior], Record], checks: tuple[int, ...], limit: float
+    policy: Any,
+    problem: Callable[..., Posterior],
+    score: Callable[[Posterior], Record],
+    checks: tuple[int, ...],
+    limit: float,
 ) -> tuple[list[Record], str]:
     """What a policy reached after each number of actions, within so many seconds; and how it ended."""
     seconds, posterior, found = 0.0, None, []
@@ -143,7 +158,9 @@ def follow(
         if posterior is None:
             posterior = problem(policy=policy, stop=MaxActions(target) | TimeBudget(limit))
         else:
-            posterior = posterior.refine(stop=MaxActions(target - posterior.rank) | TimeBudget(limit - seconds))
+            posterior = posterior.refine(
+                stop=MaxActions(target - posterior.rank) | TimeBudget(limit - seconds)
+            )
         seconds += time.perf_counter() - begun
         done = {"actions": posterior.rank, "passes": posterior.state.progress.passes, "seconds": seconds}
         found.append(done | score(posterior))
@@ -153,7 +170,9 @@ def follow(
     return found, posterior.status.name
 
 
-def scores(posterior: Posterior, noise: float, X_test: np.ndarray, y_test: np.ndarray, neighbours: int = LOCAL) -> Record:
+def scores(
+    posterior: Posterior, noise: float, X_test: np.ndarray, y_test: np.ndarray, neighbours: int = LOCAL
+) -> Record:
     """NLL and RMSE by the global actions, and with local ones; and the seconds that predictions took."""
     begun = time.perf_counter()
     mean, variance = posterior.mean(X_test), posterior.var(X_test)
@@ -173,15 +192,36 @@ def _quality(prefix: str, y: np.ndarray, mean: np.ndarray, variance: np.ndarray,
 def table(records: list[Record]) -> Table:
     """One row for each policy: where it ended."""
     header = [
-        "data", "policy", "rows", "splits", "test points", "noise", "hyper-parameters", "actions", "passes", "seconds",
-        "NLL", "± 95 %", "RMSE", "± 95 %", "NLL, local", "± 95 %", "RMSE, local", "± 95 %", "predictions, s",
+        "data",
+        "policy",
+        "rows",
+        "splits",
+        "test points",
+        "noise",
+        "hyper-parameters",
+        "actions",
+        "passes",
+        "seconds",
+        "NLL",
+        "± 95 %",
+        "RMSE",
+        "± 95 %",
+        "NLL, local",
+        "± 95 %",
+        "RMSE, local",
+        "± 95 %",
+        "predictions, s",
         "predictions, local, s",
-    ]  # fmt: skip
+    ]
     how, rows = methods_of(records), []
     for (dataset, policy), runs in groups(records).items():
         ends = [of_split[-1] for of_split in runs]
         about = [dataset, policy, rows_in_words(ends[0]), len(ends), ends[0]["test_points"], ends[0]["noise"]]
-        line = [*about, how[dataset, KERNEL], *(_mean(ends, name) for name in ("actions", "passes", "seconds"))]
+        line = [
+            *about,
+            how[dataset, KERNEL],
+            *(_mean(ends, name) for name in ("actions", "passes", "seconds")),
+        ]
         for metric in ("nll", "rmse", "local_nll", "local_rmse"):
             known = [record[metric] for record in ends if metric in record]
             line += mean_and_interval(known) if known else (None, None)
@@ -216,16 +256,21 @@ def figure(records: list[Record], options: Options) -> Any:
 
 
 def _curves(axis: Any, runs: dict[str, list[list[Record]]], prefix: str, against: str) -> None:
-    """Mean NLL over splits, and its interval as a bar, at each check that all reached or were cut on the way to."""
+    """Mean NLL over splits, and its interval as a bar, at each check that all reached or were cut on the
+    way to."""
     for policy, of_splits in runs.items():
         colour = COLOURS[policy]
         if policy == EXACT:
             label = "exact GP" if against == "passes" else None
-            axis.axhline(np.mean([one[0]["nll"] for one in of_splits]), color=colour, lw=1.2, ls="--", label=label)
+            axis.axhline(
+                np.mean([one[0]["nll"] for one in of_splits]), color=colour, lw=1.2, ls="--", label=label
+            )
             continue
         steps = [[one[j] for one in of_splits] for j in range(min(len(one) for one in of_splits))]
         x = [np.mean([_spent(record, prefix, against) for record in some]) for some in steps]
-        mean, half = mean_and_interval([[record[f"{prefix}nll"] for record in some] for some in steps], axis=1)
+        mean, half = mean_and_interval(
+            [[record[f"{prefix}nll"] for record in some] for some in steps], axis=1
+        )
         width = 2.2 if policy in (SCHEDULE, CLOCK) else 1.2
         bars = np.nan_to_num(half)
         axis.errorbar(x, mean, bars, fmt="o-", ms=3.5, lw=width, elinewidth=0.8, color=colour, label=policy)
@@ -238,7 +283,10 @@ def _spent(record: Record, prefix: str, against: str) -> float:
 def _frame(column: Any, runs: dict[str, list[list[Record]]]) -> None:
     """The same scales for all panels of a data set: NLL, passes, seconds."""
     records = [record for of_splits in runs.values() for one in of_splits for record in one]
-    panels.share_nats(column, [np.array([record[name] for record in records if name in record]) for name in ("nll", "local_nll")])
+    panels.share_nats(
+        column,
+        [np.array([record[name] for record in records if name in record]) for name in ("nll", "local_nll")],
+    )
     acted = [record for record in records if record["actions"] and "local_nll" in record]
     spent = [_spent(record, prefix, "seconds") for record in acted for prefix in ("", "local_")]
     for passes, seconds in zip(column[::2], column[1::2], strict=True):

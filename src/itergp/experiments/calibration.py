@@ -1,9 +1,11 @@
-"""Is the computational uncertainty honest? The distance to the exact posterior mean against sqrt(k_comp), per policy.
+"""Is the computational uncertainty honest? The distance to the exact posterior mean against sqrt(k_comp),
+per policy.
 
-If y is a draw from the prior and the actions do not depend on it, mu_*(x) - mu_i(x) ~ N(0, k_comp(x, x)): standardised
-distances are standard normal, at every x and after every number of actions. Residual actions (CG) depend on y, and real
-data are no draw from the prior, so there this is measured, not promised. All of the computational uncertainty in one
-number: |v* - v_i|^2 in the norm of K_hat, which is then chi-squared with n - i degrees of freedom, over n - i.
+If y is a draw from the prior and the actions do not depend on it, mu_*(x) - mu_i(x) ~ N(0, k_comp(x, x)):
+standardised distances are standard normal, at every x and after every number of actions. Residual actions
+(CG) depend on y, and real data are no draw from the prior, so there this is measured, not promised. All of
+the computational uncertainty in one number: |v* - v_i|^2 in the norm of K_hat, which is then chi-squared
+with n - i degrees of freedom, over n - i.
 """
 
 from collections.abc import Callable
@@ -37,7 +39,8 @@ BUDGETS, SHOWN = (16, 64, 256), 64
 LOWEST = 5e-3  # of the rms in the figure; what is below is marked there
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 BINS = 8
-RESOLVED = 1e-8  # of the prior variance: below, k_comp is a difference of rounding errors, and the point is left out
+# of the prior variance: below, k_comp is a difference of rounding errors, and the point is left out
+RESOLVED = 1e-8
 
 Setting = tuple[Prior, float, np.ndarray, np.ndarray, np.ndarray]  # prior, noise, X, y, X_test
 
@@ -45,7 +48,9 @@ Setting = tuple[Prior, float, np.ndarray, np.ndarray, np.ndarray]  # prior, nois
 def cells(options: Options) -> list[Cell]:
     draws, splits = (3, 1) if options.quick else (20, 5)
     found = [Cell({"data": PRIOR_DRAWS, "repetition": i}) for i in range(draws)]
-    return found + [Cell({"data": name, "repetition": i}, cost=10.0) for name in options.datasets for i in range(splits)]
+    return found + [
+        Cell({"data": name, "repetition": i}, cost=10.0) for name in options.datasets for i in range(splits)
+    ]
 
 
 def run(cell: Cell, options: Options) -> list[Record]:
@@ -61,7 +66,14 @@ def run(cell: Cell, options: Options) -> list[Record]:
         path = posterior.path(X_test, BUDGETS)
         for rank, mu, k in zip(BUDGETS, path.mean, path.var, strict=True):
             left = (energy - float((posterior.state.z[:rank] ** 2).sum())) / (len(y) - rank)
-            record = {"data": name, "policy": policy, "n": len(y), "noise": noise, "prior_variance": k0.mean(), "actions": rank}
+            record = {
+                "data": name,
+                "policy": policy,
+                "n": len(y),
+                "noise": noise,
+                "prior_variance": k0.mean(),
+                "actions": rank,
+            }
             records.append(record | {"weights": left} | distances(mean - mu, k - variance, k0))
     return records
 
@@ -97,7 +109,14 @@ def distances(distance: np.ndarray, computational: np.ndarray, k0: np.ndarray) -
     seen = computational > RESOLVED * k0
     d, k = distance[seen], computational[seen]
     if d.size < BINS:  # nothing left to be uncertain about
-        return {"points": int(d.size), "rms": None, "quantiles": None, "curve": None, "expected": None, "observed": None}
+        return {
+            "points": int(d.size),
+            "rms": None,
+            "quantiles": None,
+            "curve": None,
+            "expected": None,
+            "observed": None,
+        }
     z = d / np.sqrt(k)
     bins = np.array_split(np.argsort(k, kind="stable"), BINS)
     return {
@@ -117,9 +136,21 @@ def groups(records: list[Record]) -> dict[tuple[str, str, int], list[Record]]:
 
 def table(records: list[Record]) -> Table:
     header = [
-        "data", "policy", "n", "actions", "rms distance / sqrt(k_comp)", "± 95 %", "median (0.67)", "95 % quantile (1.96)",
-        "largest", "inside 50 %", "inside 95 %", "|v* - v_i|^2 / (n - i)", "prior variance", "repetitions",
-    ]  # fmt: skip
+        "data",
+        "policy",
+        "n",
+        "actions",
+        "rms distance / sqrt(k_comp)",
+        "± 95 %",
+        "median (0.67)",
+        "95 % quantile (1.96)",
+        "largest",
+        "inside 50 %",
+        "inside 95 %",
+        "|v* - v_i|^2 / (n - i)",
+        "prior variance",
+        "repetitions",
+    ]
     rows = []
     for (data, policy, actions), some in groups(records).items():
         rms, half = mean_and_interval([record["rms"] for record in some])
@@ -128,7 +159,9 @@ def table(records: list[Record]) -> Table:
         curve = np.mean([record["curve"] for record in some], axis=0)
         inside = [curve[LEVELS.index(0.5)], curve[LEVELS.index(0.95)]]
         means = [np.mean([record[name] for record in some]) for name in ("weights", "prior_variance")]
-        rows.append([data, policy, some[0]["n"], actions, rms, half, median, q95, largest, *inside, *means, len(some)])
+        rows.append(
+            [data, policy, some[0]["n"], actions, rms, half, median, q95, largest, *inside, *means, len(some)]
+        )
     return header, rows
 
 
@@ -143,8 +176,19 @@ def figure(records: list[Record], options: Options) -> Any:
             shown = found.get((name, policy, SHOWN), [])
             if shown:
                 _bins(row[0], shown, policy, colour)
-                row[1].plot(LEVELS, np.mean([record["curve"] for record in shown], axis=0), "o-", ms=3, lw=1.2, color=colour)
-            known = {actions: found[name, policy, actions] for actions in BUDGETS if (name, policy, actions) in found}
+                row[1].plot(
+                    LEVELS,
+                    np.mean([record["curve"] for record in shown], axis=0),
+                    "o-",
+                    ms=3,
+                    lw=1.2,
+                    color=colour,
+                )
+            known = {
+                actions: found[name, policy, actions]
+                for actions in BUDGETS
+                if (name, policy, actions) in found
+            }
             rms = [np.mean([record["rms"] for record in some]) for some in known.values()]
             row[2].plot(list(known), rms, "o-", ms=4, lw=1.2, color=colour)
             below = [actions for actions, value in zip(known, rms, strict=True) if value < LOWEST]
@@ -155,9 +199,11 @@ def figure(records: list[Record], options: Options) -> Any:
 
 
 def _bins(axis: Any, some: list[Record], policy: str, colour: str) -> None:
-    """Points in bins of equal size by k_comp: the distance that was expected, and the one that was observed."""
+    """Points in bins of equal size by k_comp: the distance that was expected, and the one that was
+    observed."""
     expected, observed = (
-        np.sqrt(np.mean([np.square(record[part]) for record in some], axis=0)) for part in ("expected", "observed")
+        np.sqrt(np.mean([np.square(record[part]) for record in some], axis=0))
+        for part in ("expected", "observed")
     )
     axis.plot(expected, observed, "o-", ms=4, lw=1.2, color=colour, label=policy)
 
@@ -166,15 +212,31 @@ def _frames(row: Any, name: str) -> None:
     for axis in row:
         axis.tick_params(labelbottom=True)
     bins, curve, growth = row
-    bins.set(xscale="log", yscale="log", xlabel="expected: root mean k_comp", ylabel="observed distance to exact mean")
+    bins.set(
+        xscale="log",
+        yscale="log",
+        xlabel="expected: root mean k_comp",
+        ylabel="observed distance to exact mean",
+    )
     bins.axline((1e-2, 1e-2), (1.0, 1.0), color=style.GREY, lw=1.0, ls="--", label="honest")
     bins.set_title(f"{name}, {SHOWN} actions")
     curve.plot([0, 1], [0, 1], color=style.GREY, lw=1.0, ls="--")
     curve.set(
-        xlim=(0, 1), ylim=(0, 1.02), xlabel="level of the interval", ylabel="share inside", title=f"{name}, {SHOWN} actions"
+        xlim=(0, 1),
+        ylim=(0, 1.02),
+        xlabel="level of the interval",
+        ylabel="share inside",
+        title=f"{name}, {SHOWN} actions",
     )
     growth.axhline(1.0, color=style.GREY, lw=1.0, ls="--")
-    growth.set(xscale="log", yscale="log", xlabel="actions", ylabel="rms distance / sqrt(k_comp)", title=name, ylim=(LOWEST, 5.0))
+    growth.set(
+        xscale="log",
+        yscale="log",
+        xlabel="actions",
+        ylabel="rms distance / sqrt(k_comp)",
+        title=name,
+        ylim=(LOWEST, 5.0),
+    )
     style.plain_ticks(growth.xaxis, BUDGETS)
 
 

@@ -1,7 +1,9 @@
-"""Fig. 4 and its supplement: CGGP (means by CG, variances by LOVE, as GPyTorch has them) and IterGP-CG over iterations.
+"""Fig. 4 and its supplement: CGGP (means by CG, variances by LOVE, as GPyTorch has them) and IterGP-CG
+over iterations.
 
-The two means are the same in exact arithmetic. In floating point CG loses its orthogonality, IterGP does not, and the
-means part where that happens: the number of iterations up to there is recorded. Products are float64 in both.
+The two means are the same in exact arithmetic. In floating point CG loses its orthogonality, IterGP does
+not, and the means part where that happens: the number of iterations up to there is recorded. Products are
+float64 in both.
 """
 
 import time
@@ -43,7 +45,8 @@ GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # iteratio
 ITERATIONS, ITERATIONS_LARGE, ITERATIONS_QUICK = 256, 128, 32
 FEW = 10_000  # rows: up to there, all iterations
 SHOWN = (16, 64, 128, 256)  # iterations in the table
-ORTHOGONAL = 2.0**-26  # sqrt(u): semi-orthogonality, with which Krylov methods still compute what they should (Simon 1984)
+# sqrt(u): semi-orthogonality, with which Krylov methods still compute what they should (Simon 1984)
+ORTHOGONAL = 2.0**-26
 COMPUTE = Compute(dtype="float64")
 COSTS = {"passes": "passes", "seconds": "seconds", "processor": "CPU s"}  # what is recorded, and its name
 
@@ -56,7 +59,10 @@ def cells(options: Options) -> list[Cell]:
         for kernel in KERNELS:
             found.append(learning_cell(dataset, kernel, "auto", cost=0.5 + 1e-3 * n))
             cost = 0.3 + n * n * (0.5e-9 * products + 20e-9)
-            found += [Cell({"dataset": dataset, "kernel": kernel, "split": i}, cost) for i in range(splits(dataset, options))]
+            found += [
+                Cell({"dataset": dataset, "kernel": kernel, "split": i}, cost)
+                for i in range(splits(dataset, options))
+            ]
     return found
 
 
@@ -79,7 +85,9 @@ def run(cell: Cell, options: Options) -> list[Record]:
     record = {"noise": noise, "iterations": steps, **data.about, **compared(scores, found["CGGP"].orthogonal)}
     for j, metric in enumerate(("nll", "rmse")):
         record[metric] = {name: values[j][steps] for name, values in scores.items()}
-    costs = {what: {name: getattr(outcome, what) for name, outcome in found.items()} for what in (*COSTS, "rank")}
+    costs = {
+        what: {name: getattr(outcome, what) for name, outcome in found.items()} for what in (*COSTS, "rank")
+    }
     return [cell.key | record | costs]
 
 
@@ -110,7 +118,8 @@ def with_itergp(prior: Prior, noise: float, data: Part, r: int) -> Outcome:
 
 
 def orthogonal_until(model: CGGP) -> int:
-    """For how many iterations CG's directions were conjugate up to sqrt(u): max |p_i^T K_hat p_j| for unit p."""
+    """For how many iterations CG's directions were conjugate up to sqrt(u): max |p_i^T K_hat p_j| for unit
+    p."""
     P = model.steps[:, :, 0].T
     G = P.T @ (model.problem.gram.multiply(P) + model.problem.N[:, None] * P)
     lengths = np.sqrt(np.maximum(np.diag(G), 1e-300))
@@ -121,7 +130,9 @@ def orthogonal_until(model: CGGP) -> int:
 def scored(path: Path, noise: float, data: Part) -> tuple[np.ndarray, np.ndarray]:
     """NLL and RMSE after each number of iterations."""
     y, means, variances = data.y_test, path.mean, path.var + noise
-    return np.array([nll(y, *one) for one in zip(means, variances, strict=True)]), np.array([rmse(y, mean) for mean in means])
+    return np.array([nll(y, *one) for one in zip(means, variances, strict=True)]), np.array(
+        [rmse(y, mean) for mean in means]
+    )
 
 
 def compared(scores: dict[str, tuple[np.ndarray, np.ndarray]], orthogonal: int) -> Record:
@@ -138,11 +149,28 @@ def ratios_after(record: Record) -> np.ndarray:
 
 def table(records: list[Record]) -> Table:
     header = [
-        "data", "kernel", "rows", "splits", "test points", "noise", "hyper-parameters", "iterations", "NLL CGGP", "± 95 %",
-        "NLL IterGP-CG", "± 95 %", "RMSE CGGP", "± 95 %", "RMSE IterGP-CG", "± 95 %", "CG orthogonal for, at least",
-        "RMSE apart until there, relative", "RMSE CGGP / IterGP-CG after, least", "most",
+        "data",
+        "kernel",
+        "rows",
+        "splits",
+        "test points",
+        "noise",
+        "hyper-parameters",
+        "iterations",
+        "NLL CGGP",
+        "± 95 %",
+        "NLL IterGP-CG",
+        "± 95 %",
+        "RMSE CGGP",
+        "± 95 %",
+        "RMSE IterGP-CG",
+        "± 95 %",
+        "CG orthogonal for, at least",
+        "RMSE apart until there, relative",
+        "RMSE CGGP / IterGP-CG after, least",
+        "most",
         *(f"{what} {name}" for what in COSTS.values() for name in METHODS),
-    ]  # fmt: skip
+    ]
     how, rows = methods_of(records), []
     for (dataset, kernel), some in grouped(measured(records), "dataset", "kernel").items():
         steps = some[0]["iterations"]
@@ -160,8 +188,14 @@ def _of_whole_runs(some: list[Record]) -> list[Any]:
     """Orthogonality, the distance between the two, and what they cost."""
     ratios = np.concatenate([ratios_after(record) for record in some])
     extremes = [float(ratios.min()), float(ratios.max())] if ratios.size else [None, None]
-    found = [min(record["orthogonal"] for record in some), max(record["apart_while"] for record in some), *extremes]
-    return found + [float(np.mean([record[what][name] for record in some])) for what in COSTS for name in METHODS]
+    found = [
+        min(record["orthogonal"] for record in some),
+        max(record["apart_while"] for record in some),
+        *extremes,
+    ]
+    return found + [
+        float(np.mean([record[what][name] for record in some])) for what in COSTS for name in METHODS
+    ]
 
 
 def figure(records: list[Record], options: Options) -> Any:
@@ -185,15 +219,24 @@ def figure(records: list[Record], options: Options) -> Any:
 
 
 def _curves(axes: Any, metric: str, kernels: list[list[Record]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """A panel for each kernel, and all curves of CGGP, and of IterGP-CG. A line where a split's CG first loses orthogonality."""
+    """A panel for each kernel, and all curves of CGGP, and of IterGP-CG. A line where a split's CG first
+    loses orthogonality."""
     drawn: dict[str, list[np.ndarray]] = {name: [] for name in METHODS}
     for axis, some in zip(axes, kernels, strict=True):
         for name, colour in METHODS.items() if some else ():
             steps, line = some[0]["iterations"], "o--" if name == "CGGP" else "-"
-            drawn[name].append(panels.curve(axis, steps, [record[metric][name] for record in some], colour, name, line))
+            drawn[name].append(
+                panels.curve(axis, steps, [record[metric][name] for record in some], colour, name, line)
+            )
         ends = min((record["orthogonal"] for record in some), default=0)
         if some and ends < some[0]["iterations"][-1]:
-            axis.axvline(ends, color=style.GREY, lw=0.9, ls=":", label="CG loses its orthogonality, in the first split that does")
+            axis.axvline(
+                ends,
+                color=style.GREY,
+                lw=0.9,
+                ls=":",
+                label="CG loses its orthogonality, in the first split that does",
+            )
         panels.powers_of_two(axis) if some else axis.set_axis_off()
     return drawn["CGGP"], drawn["IterGP-CG"]
 
@@ -205,7 +248,9 @@ def _costs(axis: Any, some: list[Record]) -> None:
         for k, (name, colour) in enumerate(METHODS.items()):
             share = mean[name] / mean["CGGP"]
             axis.bar(j + 0.4 * k - 0.2, share, 0.36, color=colour)
-            axis.annotate(f"{mean[name]:.3g}", (j + 0.4 * k - 0.2, share), ha="center", va="bottom", fontsize=8)
+            axis.annotate(
+                f"{mean[name]:.3g}", (j + 0.4 * k - 0.2, share), ha="center", va="bottom", fontsize=8
+            )
     axis.set(ylim=(0.0, max(1.25, 1.25 * axis.dataLim.y1)), xlabel=f"{some[0]['iterations'][-1]} iterations")
     axis.set_xticks(range(len(COSTS)), COSTS.values())
 

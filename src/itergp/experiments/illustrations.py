@@ -1,4 +1,5 @@
-"""What the one-dimensional figures share: data in two clumps with a gap, a prior that fits them, and a grid to draw on."""
+"""What the one-dimensional figures share: data in two clumps with a gap, a prior that fits them, and a
+grid to draw on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +34,11 @@ class Line:
 def line(n: int = 24, seed: int = 0, points: int = 181) -> Line:
     """n points, half of them in each clump."""
     rng = np.random.default_rng([seed, n])
-    x = np.sort(np.concatenate([rng.uniform(*clump, size) for clump, size in zip(CLUMPS, (n // 2, n - n // 2), strict=True)]))
+    x = np.sort(
+        np.concatenate(
+            [rng.uniform(*clump, size) for clump, size in zip(CLUMPS, (n // 2, n - n // 2), strict=True)]
+        )
+    )
     y = truth(x) + np.sqrt(NOISE) * rng.standard_normal(n)
     return Line(x[:, None], y, np.linspace(LEFT, RIGHT, points)[:, None])
 
@@ -42,7 +47,8 @@ def truth(x: np.ndarray) -> np.ndarray:
     return np.sin(np.pi * x)
 
 
-# Table 1 of the paper. Pivots are the rows of largest variance: in sequence, four of them would all be neighbours.
+# Table 1 of the paper. Pivots are the rows of largest variance: in sequence, four of them would all be
+# neighbours.
 POLICIES: dict[str, Callable[[], Any]] = {
     "IterGP-Chol": lambda: UnitVector("pivoted"),
     "IterGP-PBR": lambda: Eigenvector(block_size=1),

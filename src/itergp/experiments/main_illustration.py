@@ -1,7 +1,9 @@
-"""Fig. 1: SVGP against IterGP-PI on the same inducing points. Only one of them knows what it has not computed.
+"""Fig. 1: SVGP against IterGP-PI on the same inducing points. Only one of them knows what it has not
+computed.
 
-SVGP may be more certain than the exact GP; IterGP-PI never is, and what it has too much is the computational uncertainty. The
-figure shows one set of data; the table counts over many, with inducing points at random, for growing numbers of them.
+SVGP may be more certain than the exact GP; IterGP-PI never is, and what it has too much is the
+computational uncertainty. The figure shows one set of data; the table counts over many, with inducing
+points at random, for growing numbers of them.
 """
 
 from typing import Any
@@ -36,7 +38,10 @@ def run(cell: Cell, options: Options) -> list[Record]:
     Z = np.random.default_rng([1, i, m]).uniform(-1.0, 1.0, (m, 1))
     whole = exact(PRIOR, data.X, data.y, NOISE)
     mean, variance = whole.mean(data.grid), whole.var(data.grid)
-    return [{"method": method, "m": m} | compared(model, data, mean, variance) for method, model in models(data, Z).items()]
+    return [
+        {"method": method, "m": m} | compared(model, data, mean, variance)
+        for method, model in models(data, Z).items()
+    ]
 
 
 def models(data: Line, Z: np.ndarray) -> dict[str, GaussianProcess]:
@@ -60,12 +65,17 @@ def compared(model: GaussianProcess, data: Line, mean: np.ndarray, variance: np.
 def drawn(data: Line) -> list[Record]:
     whole = exact(PRIOR, data.X, data.y, NOISE)
     common = {
-        "x": rounded(data.X), "y": rounded(data.y), "Z": rounded(DRAWN), "t": rounded(data.t),
-        "exact_mean": rounded(whole.mean(data.grid)), "exact": rounded(whole.var(data.grid)),
-    }  # fmt: skip
+        "x": rounded(data.X),
+        "y": rounded(data.y),
+        "Z": rounded(DRAWN),
+        "t": rounded(data.t),
+        "exact_mean": rounded(whole.mean(data.grid)),
+        "exact": rounded(whole.var(data.grid)),
+    }
     found = models(data, DRAWN).items()
     return [
-        {"method": method, "mean": rounded(model.mean(data.grid)), "variance": rounded(model.var(data.grid))} | common
+        {"method": method, "mean": rounded(model.mean(data.grid)), "variance": rounded(model.var(data.grid))}
+        | common
         for method, model in found
     ]
 
@@ -83,8 +93,12 @@ def table(records: list[Record]) -> Table:
         for method in METHODS:
             some = [record for record in records if record.get("m") == m and record["method"] == method]
             if some:
-                below, error = (np.mean([record[name] for record in some]) for name in ("below", "mean_error"))
-                rows.append([m, method, f"{100 * below:.1f} % of x", min(record["ratio"] for record in some), error])
+                below, error = (
+                    np.mean([record[name] for record in some]) for name in ("below", "mean_error")
+                )
+                rows.append(
+                    [m, method, f"{100 * below:.1f} % of x", min(record["ratio"] for record in some), error]
+                )
     return header, rows
 
 
@@ -113,22 +127,47 @@ def _posterior(axis: Any, record: Record) -> None:
         style.ring(axis, t, mean, exact_half, half, style.COMPUTATIONAL, "computational", alpha=0.35)
     axis.plot(t, mean, color=style.of_method(record["method"]), lw=1.6)
     for sign in (-1, 1):
-        axis.plot(t, exact_mean + sign * exact_half, color=style.EXACT, lw=0.9, ls="--", label="exact GP" if sign > 0 else None)
+        axis.plot(
+            t,
+            exact_mean + sign * exact_half,
+            color=style.EXACT,
+            lw=0.9,
+            ls="--",
+            label="exact GP" if sign > 0 else None,
+        )
     axis.plot(t, truth(t), color=style.TRUTH, lw=0.9, ls=":", label="truth")
     axis.scatter(record["x"], record["y"], s=9, color=style.TRUTH, zorder=3, label="data")
     for z in record["Z"]:
-        axis.axvline(z, 0.0, 0.04, color=style.ACTION, lw=2, label="inducing points" if z == record["Z"][0] else None)
+        axis.axvline(
+            z, 0.0, 0.04, color=style.ACTION, lw=2, label="inducing points" if z == record["Z"][0] else None
+        )
 
 
 def _variance(axis: Any, record: Record) -> None:
-    t, variance, exact_variance = np.array(record["t"]), np.array(record["variance"]), np.array(record["exact"])
+    t, variance, exact_variance = (
+        np.array(record["t"]),
+        np.array(record["variance"]),
+        np.array(record["exact"]),
+    )
     axis.plot(
-        t, variance, color=style.of_method(record["method"]), lw=1.6, label="combined" if record["method"] != "SVGP" else None
+        t,
+        variance,
+        color=style.of_method(record["method"]),
+        lw=1.6,
+        label="combined" if record["method"] != "SVGP" else None,
     )
     axis.plot(t, exact_variance, color=style.EXACT, lw=0.9, ls="--")
     low = variance < exact_variance
     axis.fill_between(
-        t, variance, exact_variance, where=low, interpolate=True, color=style.RED, alpha=0.35, lw=0, label="too certain"
+        t,
+        variance,
+        exact_variance,
+        where=low,
+        interpolate=True,
+        color=style.RED,
+        alpha=0.35,
+        lw=0,
+        label="too certain",
     )
     for z in record["Z"]:
         axis.axvline(z, 0.0, 0.05, color=style.ACTION, lw=2)

@@ -1,9 +1,11 @@
-"""Thm. S7 and Remark S2: data that arrive while the method runs. The same posterior as from a fresh start, at less cost.
+"""Thm. S7 and Remark S2: data that arrive while the method runs. The same posterior as from a fresh start,
+at less cost.
 
-Three streams. One unit vector for each point that arrives is the exact GP at every step. Residual actions and pseudo-inputs
-spend two actions on each batch of points; there the fresh start is a run on all data with the same actions, zero on
-the rows that had not arrived when they were taken. Pseudo-inputs are known ahead, so that a fresh start takes them all in one
-pass: there a stream saves algebra, but hardly a kernel entry.
+Three streams. One unit vector for each point that arrives is the exact GP at every step. Residual actions
+and pseudo-inputs spend two actions on each batch of points; there the fresh start is a run on all data
+with the same actions, zero on the rows that had not arrived when they were taken. Pseudo-inputs are known
+ahead, so that a fresh start takes them all in one pass: there a stream saves algebra, but hardly a kernel
+entry.
 """
 
 from collections.abc import Callable
@@ -27,7 +29,8 @@ BATCH, ACTIONS = 10, 2
 FIRST = 20  # points before the stream begins, with the actions that the stream would have spent on them
 TEST = 200
 
-# Points at a time, actions for each time, and the policy for the points that just arrived: the last `new` rows of X.
+# Points at a time, actions for each time, and the policy for the points that just arrived: the last `new`
+# rows of X.
 Act = Callable[[np.ndarray, int], Any]
 STREAMS: dict[str, tuple[int, int, Act]] = {
     "IterGP-Chol": (1, 1, lambda X, new: UnitVector(np.arange(len(X) - new, len(X)))),
@@ -46,7 +49,9 @@ def run(cell: Cell, options: Options) -> list[Record]:
     points, actions, act = STREAMS[stream]
     X, y = synthetic(n + TEST, 2, NOISE)
     X, y, X_test = X[:n], y[:n], X[n:]
-    posterior = condition(PRIOR, X[:FIRST], y[:FIRST], NOISE, act(X[:FIRST], FIRST), MaxActions(FIRST * actions // points))
+    posterior = condition(
+        PRIOR, X[:FIRST], y[:FIRST], NOISE, act(X[:FIRST], FIRST), MaxActions(FIRST * actions // points)
+    )
     records, due = [], FIRST
     for start in range(FIRST, n, points):
         entries, passes = cost(posterior)
@@ -55,13 +60,17 @@ def run(cell: Cell, options: Options) -> list[Record]:
         more_entries, more_passes = cost(posterior)
         if posterior.problem.n >= min(due, n):
             due = int(1.25 * posterior.problem.n)
-            spent = {"entries_per_point": (more_entries - entries) / points, "passes_per_point": (more_passes - passes) / points}
+            spent = {
+                "entries_per_point": (more_entries - entries) / points,
+                "passes_per_point": (more_passes - passes) / points,
+            }
             records.append({"stream": stream, "points": points} | spent | compared(posterior, X_test, stream))
     return records
 
 
 def cost(posterior: Posterior) -> tuple[int, int]:
-    """Kernel entries evaluated and passes over K made so far, for this posterior and those that it grew from."""
+    """Kernel entries evaluated and passes over K made so far, for this posterior and those that it grew
+    from."""
     return posterior.problem.gram.entries, posterior.problem.gram.passes
 
 
@@ -89,15 +98,25 @@ def compared(posterior: Posterior, X_test: np.ndarray, stream: str) -> Record:
 def taken(posterior: Posterior, block_size: int) -> Callable[[Any], Any]:
     """The policy that takes the actions of this posterior again, so many at a time."""
     Q = posterior.actions
-    return lambda state: Q[:, state.proposed : state.proposed + block_size] if state.proposed < Q.shape[1] else None
+    return lambda state: (
+        Q[:, state.proposed : state.proposed + block_size] if state.proposed < Q.shape[1] else None
+    )
 
 
 def table(records: list[Record]) -> Table:
-    """At the end of each stream. A fresh start would be needed each time that points arrive: so many of them share its cost."""
+    """At the end of each stream. A fresh start would be needed each time that points arrive: so many of
+    them share its cost."""
     header = [
-        "stream", "n", "actions", "mean differs by", "variance differs by", "entries per point",
-        "entries, starting over", "passes per point", "passes, starting over",
-    ]  # fmt: skip
+        "stream",
+        "n",
+        "actions",
+        "mean differs by",
+        "variance differs by",
+        "entries per point",
+        "entries, starting over",
+        "passes per point",
+        "passes, starting over",
+    ]
     rows = []
     for stream, last in {record["stream"]: record for record in records}.items():
         values = [last[name] for name in ("n", "actions", "mean_difference", "variance_difference")]
@@ -122,7 +141,13 @@ def figure(records: list[Record], options: Options) -> Any:
         right.plot(n, [record["variance"] for record in some], "o-", ms=4, color=colour)
         if stream == "IterGP-Chol":
             right.plot(
-                n, [record["exact_variance"] for record in some], "s", ms=7, mfc="none", color=style.EXACT, label="exact GP"
+                n,
+                [record["exact_variance"] for record in some],
+                "s",
+                ms=7,
+                mfc="none",
+                color=style.EXACT,
+                label="exact GP",
             )
     titles = ("largest difference to a fresh start", "kernel entries per point", "mean latent variance")
     for axis, title in zip((left, middle, right), titles, strict=True):

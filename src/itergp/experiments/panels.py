@@ -1,4 +1,5 @@
-"""Grids of panels: one column for each data set, one row for each metric, means with 95 % intervals over splits."""
+"""Grids of panels: one column for each data set, one row for each metric, means with 95 % intervals over
+splits."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,8 +13,11 @@ POWERS = (1, 4, 16, 64, 256, 1024)
 LINEAR = 10.0  # nats
 
 
-def grid(rows: Sequence[str], columns: Sequence[str], width: float = 2.6, height: float = 1.9) -> tuple[Any, Any]:
-    """A figure and its axes, one row for each label and one column for each title; never narrower than its legend."""
+def grid(
+    rows: Sequence[str], columns: Sequence[str], width: float = 2.6, height: float = 1.9
+) -> tuple[Any, Any]:
+    """A figure and its axes, one row for each label and one column for each title; never narrower than its
+    legend."""
     figure = style.new_figure(max(7.5, 1.0 + width * len(columns)), 1.0 + height * len(rows))
     axes = figure.subplots(len(rows), len(columns), squeeze=False)
     for axis, name in zip(axes[0], columns, strict=True):
@@ -24,8 +28,11 @@ def grid(rows: Sequence[str], columns: Sequence[str], width: float = 2.6, height
     return figure, axes
 
 
-def curve(axis: Any, x: Sequence[float], values: Any, colour: str, label: str | None, line: str = "-") -> np.ndarray:
-    """The mean over splits (the first axis of `values`) against x, with its interval where there are several. Returns it."""
+def curve(
+    axis: Any, x: Sequence[float], values: Any, colour: str, label: str | None, line: str = "-"
+) -> np.ndarray:
+    """The mean over splits (the first axis of `values`) against x, with its interval where there are
+    several. Returns it."""
     mean, half = mean_and_interval(np.array(values, dtype=float))
     if np.isfinite(half).all():
         style.band(axis, np.asarray(x), mean, half, colour, None, alpha=0.2)
@@ -34,7 +41,8 @@ def curve(axis: Any, x: Sequence[float], values: Any, colour: str, label: str | 
 
 
 def share_nats(axes: Sequence[Any], means: Sequence[np.ndarray]) -> None:
-    """One scale for several panels of NLL: linear up to LINEAR nats, logarithmic beyond, so that nothing leaves it."""
+    """One scale for several panels of NLL: linear up to LINEAR nats, logarithmic beyond, so that nothing
+    leaves it."""
     every = np.concatenate([np.zeros(0), *means])
     if not every.size:
         return
@@ -65,7 +73,8 @@ def share_logarithms(axes: Sequence[Any], means: Sequence[np.ndarray]) -> None:
 
 
 def _few_ticks(axis: Any, low: float, high: float) -> None:
-    """Plain numbers: powers of ten, with others between them where there is room; evenly spaced where none is a power."""
+    """Plain numbers: powers of ten, with others between them where there is room; evenly spaced where none
+    is a power."""
     decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
     steps = (1.0,) if high / low > 300 else (1.0, 3.0) if high / low > 30 else (1.0, 2.0, 5.0)
     ticks = [tick for tick in np.multiply.outer(decades, steps).ravel() if low <= tick <= high]

@@ -1,4 +1,5 @@
-"""The records of an experiment: one JSON line for each finished cell, appended when it is finished, and never changed."""
+"""The records of an experiment: one JSON line for each finished cell, appended when it is finished, and
+never changed."""
 
 import json
 import math
@@ -32,7 +33,8 @@ def identity(key: Any) -> str:
 
 
 def read_lines(path: Path) -> list[Line]:
-    """All finished cells. The last line may be torn, as a run leaves it that was killed while it wrote: it does not count."""
+    """All finished cells. The last line may be torn, as a run leaves it that was killed while it wrote: it
+    does not count."""
     if not path.exists():
         return []
     rows = path.read_bytes().split(b"\n")  # what follows the last line end is torn, or empty
@@ -46,7 +48,8 @@ def _parsed(path: Path, number: int, row: bytes) -> Line:
         return line
     except (ValueError, KeyError, TypeError):
         raise StorageError(
-            f"{path} is damaged in line {number}. Delete that line, and its cell is run again; the others are kept."
+            f"{path} is damaged in line {number}. Delete that line, and its cell is run again; the others "
+            "are kept."
         ) from None
 
 
@@ -82,4 +85,6 @@ def grouped(records: Iterable[dict[str, Any]], *names: str) -> dict[Any, list[di
 def keep_lines(path: Path, lines: Iterable[Line]) -> None:
     """The file with these lines only."""
     with replacing(path) as temporary:
-        temporary.write_bytes(b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines))
+        temporary.write_bytes(
+            b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
+        )

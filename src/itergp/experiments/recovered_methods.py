@@ -1,8 +1,9 @@
 """Fig. S3: the classical methods of Table 1 beside their IterGP analogues.
 
-Partial Cholesky is the exact GP on the points that were chosen, a truncated eigendecomposition is the projected Bayes
-regressor, CGGP has CG's mean with LOVE's variance, and SVGP has inducing points. The first two are recovered as they are
-(Thms. S3, S4), of CGGP the mean (Thm. S5), of SVGP neither (Thm. S6: its mean is that of another kernel).
+Partial Cholesky is the exact GP on the points that were chosen, a truncated eigendecomposition is the
+projected Bayes regressor, CGGP has CG's mean with LOVE's variance, and SVGP has inducing points. The first
+two are recovered as they are (Thms. S3, S4), of CGGP the mean (Thm. S5), of SVGP neither (Thm. S6: its
+mean is that of another kernel).
 """
 
 from typing import Any
@@ -17,7 +18,12 @@ from itergp.posterior.combined import Posterior, condition
 from itergp.solver.stopping import MaxActions
 
 ITERATIONS = 4
-CLASSICS = {"IterGP-Chol": "partial Cholesky", "IterGP-PBR": "truncated EVD", "IterGP-CG": "CGGP", "IterGP-PI": "SVGP"}
+CLASSICS = {
+    "IterGP-Chol": "partial Cholesky",
+    "IterGP-PBR": "truncated EVD",
+    "IterGP-CG": "CGGP",
+    "IterGP-PI": "SVGP",
+}
 
 Curve = tuple[np.ndarray, np.ndarray]  # mean and latent variance
 
@@ -32,9 +38,13 @@ def run(cell: Cell, options: Options) -> list[Record]:
     whole = exact(PRIOR, data.X, data.y, NOISE)
     exact_mean, exact_variance = whole.mean(data.grid), whole.var(data.grid)
     record = {
-        "policy": policy, "x": rounded(data.X), "y": rounded(data.y), "t": rounded(data.t),
-        "exact_mean": rounded(exact_mean), "exact": rounded(exact_variance),
-    }  # fmt: skip
+        "policy": policy,
+        "x": rounded(data.X),
+        "y": rounded(data.y),
+        "t": rounded(data.t),
+        "exact_mean": rounded(exact_mean),
+        "exact": rounded(exact_variance),
+    }
     ours, theirs = (posterior.mean(data.grid), posterior.var(data.grid)), classical(policy, posterior, data)
     for name, (mean, variance) in (("itergp", ours), ("classical", theirs)):
         record |= {
@@ -44,7 +54,9 @@ def run(cell: Cell, options: Options) -> list[Record]:
             f"{name}_variance_error": np.mean(np.abs(variance - exact_variance)),
             f"{name}_below": np.mean(variance < exact_variance - 1e-9),
         }
-    differences = {part: np.abs(a - b).max() for part, a, b in zip(("mean", "variance"), ours, theirs, strict=True)}
+    differences = {
+        part: np.abs(a - b).max() for part, a, b in zip(("mean", "variance"), ours, theirs, strict=True)
+    }
     return [record | {f"{part}_difference": value for part, value in differences.items()}]
 
 
@@ -75,7 +87,11 @@ def table(records: list[Record]) -> Table:
     header += [f"{part}, {name}" for part in parts for name in ("classical", "IterGP")]
     rows = []
     for record in records:
-        errors = [record[f"{name}_{part}_error"] for part in ("mean", "variance") for name in ("classical", "itergp")]
+        errors = [
+            record[f"{name}_{part}_error"]
+            for part in ("mean", "variance")
+            for name in ("classical", "itergp")
+        ]
         below = [f"{100 * record[f'{name}_below']:.0f} % of x" for name in ("classical", "itergp")]
         differences = [record["mean_difference"], record["variance_difference"]]
         rows.append([CLASSICS[record["policy"]], record["policy"], *differences, *errors, *below])
@@ -112,7 +128,14 @@ def _posterior(axis: Any, record: Record, name: str, colour: str) -> None:
     style.band(axis, t, mean, 2 * np.sqrt(variance), colour, label)
     axis.plot(t, mean, color=colour, lw=1.6)
     for sign in (-1, 1):
-        axis.plot(t, exact_mean + sign * exact_half, color=style.EXACT, lw=0.9, ls="--", label="exact GP" if sign > 0 else None)
+        axis.plot(
+            t,
+            exact_mean + sign * exact_half,
+            color=style.EXACT,
+            lw=0.9,
+            ls="--",
+            label="exact GP" if sign > 0 else None,
+        )
     axis.scatter(record["x"], record["y"], s=9, color=style.TRUTH, zorder=3, label="data")
 
 

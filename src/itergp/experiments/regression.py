@@ -1,7 +1,9 @@
-"""What the experiments on data sets share: splits with duplicates merged, and hyper-parameters that are learned once.
+"""What the experiments on data sets share: splits with duplicates merged, and hyper-parameters that are
+learned once.
 
-Hyper-parameters are a cell of their own, the first of each data set and kernel: learned on split 0, kept in the records, and
-read from there by the cells of all splits. Rows with identical inputs are merged, which leaves the exact posterior as it is.
+Hyper-parameters are a cell of their own, the first of each data set and kernel: learned on split 0, kept
+in the records, and read from there by the cells of all splits. Rows with identical inputs are merged,
+which leaves the exact posterior as it is.
 """
 
 import time
@@ -22,7 +24,8 @@ from itergp.prior.kernels import RBF, Kernel, Matern12, Matern32, parameters, wi
 KERNELS: dict[str, Callable[[Any], Kernel]] = {"Matern 1/2": Matern12, "RBF": RBF, "Matern 3/2": Matern32}
 REAL = ("parkinsons", "bike", "protein", "keggdirected", "keggundirected")
 LARGE = 20_000  # rows: above, three splits instead of ten
-DISTINCT = {"protein": 43_972, "keggdirected": 15_811, "keggundirected": 18_451}  # rows, where that is fewer: for costs
+# rows, where that is fewer: for costs
+DISTINCT = {"protein": 43_972, "keggdirected": 15_811, "keggundirected": 18_451}
 SYNTHETIC_ROWS, SYNTHETIC_FEATURES, SYNTHETIC_NOISE = 6000, 3, 0.01
 QUICK_ROWS = 150  # of the training part, and a third as many for tests
 TEST_POINTS = 2000
@@ -30,7 +33,8 @@ TEST_POINTS = 2000
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One split: training rows, merged where they repeat, and at most TEST_POINTS test points, chosen at random once."""
+    """One split: training rows, merged where they repeat, and at most TEST_POINTS test points, chosen at
+    random once."""
 
     rows: Merged
     X_test: np.ndarray
@@ -39,7 +43,11 @@ class Part:
     @property
     def about(self) -> Record:
         """Sizes, for records."""
-        return {"n": int(self.rows.counts.sum()), "distinct": len(self.rows.X), "test_points": len(self.y_test)}
+        return {
+            "n": int(self.rows.counts.sum()),
+            "distinct": len(self.rows.X),
+            "test_points": len(self.y_test),
+        }
 
 
 def part(dataset: str, split: int, options: Options, merge: bool = True) -> Part:
@@ -88,7 +96,15 @@ def learn_once(cell: Cell, options: Options) -> list[Record]:
     dataset, kernel, method = cell.key["dataset"], cell.key["kernel"], cell.key["learn"]
     rows = part(dataset, 0, options).rows
     begun = time.perf_counter()
-    found = learn(rows.X, rows.y, start(kernel, rows.X.shape[1]), 0.1, counts=rows.counts, scatter=rows.scatter, method=method)
+    found = learn(
+        rows.X,
+        rows.y,
+        start(kernel, rows.X.shape[1]),
+        0.1,
+        counts=rows.counts,
+        scatter=rows.scatter,
+        method=method,
+    )
     seconds = time.perf_counter() - begun
     values = {"parameters": parameters(found.kernel), "noise": found.noise, "features": rows.X.shape[1]}
     return [cell.key | values | {"stages": found.stages, "at_bounds": found.at_bounds, "seconds": seconds}]
@@ -100,13 +116,19 @@ def start(kernel: str, d: int) -> Kernel:
 
 
 def learned(experiment: str, cell: Cell, options: Options) -> tuple[Prior, float]:
-    """The prior and the noise that the last learning cell of this data set and kernel has left in the records."""
+    """The prior and the noise that the last learning cell of this data set and kernel has left in the
+    records."""
     lines = reversed(read_lines(options.out / experiment / "records.jsonl"))
     for record in (record for line in lines if "learn" in line["cell"] for record in line["records"]):
         if all(record[name] == cell.key[name] for name in ("dataset", "kernel")):
             values: dict[str, Any] = {name: _value(value) for name, value in record["parameters"].items()}
-            return Prior(with_parameters(start(record["kernel"], record["features"]), values)), record["noise"]
-    raise InputError(f"{options.out / experiment} has no hyper-parameters for {cell.key}; expected those of its learning cell.")
+            return Prior(with_parameters(start(record["kernel"], record["features"]), values)), record[
+                "noise"
+            ]
+    raise InputError(
+        f"{options.out / experiment} has no hyper-parameters for {cell.key}; expected those of "
+        "its learning cell."
+    )
 
 
 def _value(value: Any) -> Any:
@@ -137,4 +159,6 @@ def _method(record: Record) -> str:
 
 def rows_in_words(record: Record) -> str:
     """For tables: 57,247 (16,602 distinct)."""
-    return f"{record['n']:,}" + ("" if record["distinct"] == record["n"] else f" ({record['distinct']:,} distinct)")
+    return f"{record['n']:,}" + (
+        "" if record["distinct"] == record["n"] else f" ({record['distinct']:,} distinct)"
+    )

@@ -1,12 +1,14 @@
 """Experiments as tables of cells: run the cells that are missing, keep what each gave, then draw.
 
-An experiment is five plain functions in a file of its own, and one line in the dictionary of `itergp.experiments`:
+An experiment is five plain functions in a file of its own, and one line in the dictionary of
+`itergp.experiments`:
 
     def cells(options):                  # what there is to run, as JSON values, with relative costs
-        return [Cell({"policy": name, "split": i}, cost=2.0) for name in POLICIES for i in range(1 if options.quick else 10)]
+        return [Cell({"policy": name, "split": i}, cost=2.0) for name in POLICIES for i in range(1 if
+        options.quick else 10)]
 
-    def run(cell, options):              # one cell: a list of records, JSON values (NumPy's numbers and arrays are accepted)
-        return [{"policy": cell.key["policy"], "nll": ...}]
+    def run(cell, options): # one cell: a list of records, JSON values (NumPy's numbers and arrays are
+        accepted) return [{"policy": cell.key["policy"], "nll": ...}]
 
     def table(records):                  # the records of all finished cells, flat, in the order of `cells`
         return ["policy", "NLL"], [[record["policy"], record["nll"]] for record in records]
@@ -16,18 +18,20 @@ An experiment is five plain functions in a file of its own, and one line in the 
 
     EXPERIMENT = Experiment("name", "Fig. 1", "what it shows", cells, run, table, figure)
 
-`run_experiment` appends one line to OUT/NAME/records.jsonl for each finished cell, {"cell", "quick", "seconds",
-"processor_seconds", "versions", "records"}, and skips cells that are there already, so a run that was interrupted goes on
-where it ended: a cell is recorded whole or not at all, and Ctrl-C inside one (which solvers and learning turn into a valid
-early end) never records it. Then it writes table.md, table.csv, figure.png, figure.svg and about.json from everything in
-the file. So cells should be small (minutes), their randomness should come from their key alone, and a key should name all
-that distinguishes a cell (data set, split, kernel); what is the same for all cells belongs in the code. Delete the folder
+`run_experiment` appends one line to OUT/NAME/records.jsonl for each finished cell, {"cell", "quick",
+"seconds", "processor_seconds", "versions", "records"}, and skips cells that are there already, so a run
+that was interrupted goes on where it ended: a cell is recorded whole or not at all, and Ctrl-C inside one
+(which solvers and learning turn into a valid early end) never records it. Then it writes table.md,
+table.csv, figure.png, figure.svg and about.json from everything in the file. So cells should be small
+(minutes), their randomness should come from their key alone, and a key should name all that distinguishes
+a cell (data set, split, kernel); what is the same for all cells belongs in the code. Delete the folder
 after a change of code.
 
 A folder holds quick or full results: a full run drops quick ones, and a quick run refuses to touch full ones.
 `Experiment.datasets` names the sets that it runs on unless `--datasets` says otherwise ("synthetic", names of
-`itergp.datasets`, paths); a quick run takes the synthetic set instead, which needs no files. In `cells` and `run`,
-`options.datasets` is what is to be run. Where an experiment names none it makes its own data, and `--datasets` is refused.
+`itergp.datasets`, paths); a quick run takes the synthetic set instead, which needs no files. In `cells`
+and `run`, `options.datasets` is what is to be run. Where an experiment names none it makes its own data,
+and `--datasets` is refused.
 """
 
 import time
@@ -39,7 +43,15 @@ from typing import TYPE_CHECKING, Any
 from itergp.datasets import DATASETS, data_folder, load
 from itergp.errors import InputError
 from itergp.experiments.outputs import require_matplotlib, versions, write_outputs
-from itergp.experiments.records import Line, append_line, drop_torn_line, identity, keep_lines, one_of_each, read_lines
+from itergp.experiments.records import (
+    Line,
+    append_line,
+    drop_torn_line,
+    identity,
+    keep_lines,
+    one_of_each,
+    read_lines,
+)
 from itergp.linalg.blas import blas_threads
 
 if TYPE_CHECKING:
@@ -51,7 +63,8 @@ Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # the header, and rows of
 
 @dataclass(frozen=True)
 class Options:
-    """How an experiment is run: small enough for a test, or in full; on which data sets; and where its results go."""
+    """How an experiment is run: small enough for a test, or in full; on which data sets; and where its
+    results go."""
 
     quick: bool = False
     datasets: tuple[str, ...] = ()
@@ -60,7 +73,8 @@ class Options:
 
 @dataclass(frozen=True)
 class Cell:
-    """A piece of an experiment: `key` (JSON values) says which, `cost` how long it takes relative to the others."""
+    """A piece of an experiment: `key` (JSON values) says which, `cost` how long it takes relative to the
+    others."""
 
     key: dict[str, Any]
     cost: float = 1.0
@@ -94,7 +108,9 @@ class Standing:
 Progress = Callable[[Standing], Any]
 
 
-def run_experiment(experiment: Experiment, options: Options, progress: Progress = lambda standing: None) -> Path:
+def run_experiment(
+    experiment: Experiment, options: Options, progress: Progress = lambda standing: None
+) -> Path:
     """Run the cells that are missing, write tables and figures, and return the folder they are in."""
     from itergp.progress import watching_interrupts  # with scikit-learn, which takes a second
 
@@ -102,7 +118,8 @@ def run_experiment(experiment: Experiment, options: Options, progress: Progress 
     require_matplotlib()
     folder = options.out / experiment.name
     cells = experiment.cells(options)
-    with watching_interrupts() as interrupts:  # between cells Ctrl-C waits until what is finished is on the disk
+    # between cells Ctrl-C waits until what is finished is on the disk
+    with watching_interrupts() as interrupts:
         done = {identity(line["cell"]): line["seconds"] for line in _begin(folder, options)}
         for cell in cells:
             if identity(cell.key) not in done:
@@ -119,12 +136,18 @@ def run_experiment(experiment: Experiment, options: Options, progress: Progress 
 def _datasets(experiment: Experiment, options: Options) -> tuple[str, ...]:
     """What was asked for, if it is there, or else the experiment's own choice; found out before any work."""
     if options.datasets and not experiment.datasets:
-        raise InputError(f"datasets is {', '.join(options.datasets)}; but {experiment.name} makes its own data. Leave it out.")
+        raise InputError(
+            f"datasets is {', '.join(options.datasets)}; but {experiment.name} makes its own "
+            "data. Leave it out."
+        )
     known = ("synthetic", *DATASETS)
     for name in options.datasets:
         if name not in known and not Path(name).is_file():
-            raise InputError(f"datasets names {name!r}; expected some of {', '.join(known)}, or files that exist.")
-    usual = ("synthetic",) if options.quick and experiment.datasets else experiment.datasets  # quick runs need no files
+            raise InputError(
+                f"datasets names {name!r}; expected some of {', '.join(known)}, or files that exist."
+            )
+    # quick runs need no files
+    usual = ("synthetic",) if options.quick and experiment.datasets else experiment.datasets
     chosen = options.datasets or usual
     for name in chosen:
         if name in DATASETS and not (data_folder() / f"{name}.csv.gz").exists():
@@ -138,11 +161,15 @@ def _begin(folder: Path, options: Options) -> list[Line]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror or error}. Give another folder for the results.") from None
+        raise InputError(
+            f"{folder} cannot be made: {error.strerror or error}. Give another folder for the results."
+        ) from None
     drop_torn_line(path)
     lines = read_lines(path)
     if options.quick and not all(line["quick"] for line in lines):
-        raise InputError(f"{folder} holds the results of a full run, which a quick one would replace; give another folder.")
+        raise InputError(
+            f"{folder} holds the results of a full run, which a quick one would replace; give another folder."
+        )
     if not options.quick and any(line["quick"] for line in lines):
         lines = [line for line in lines if not line["quick"]]
         keep_lines(path, lines)
@@ -154,7 +181,8 @@ def _run(experiment: Experiment, cell: Cell, options: Options, interrupts: "Inte
     _check(interrupts)
     began, processor = time.perf_counter(), time.process_time()
     try:
-        with interrupts.raised(), blas_threads(1 if options.quick else None):  # threads of small matrices wait for each other
+        # threads of small matrices wait for each other
+        with interrupts.raised(), blas_threads(1 if options.quick else None):
             records = experiment.run(cell, options)
     except Exception as error:
         error.add_note(f"in the cell {identity(cell.key)} of {experiment.name}")
@@ -184,6 +212,7 @@ def _standing(cells: list[Cell], done: dict[str, float], cell: Cell | None) -> S
 
 
 def _in_order(cells: list[Cell], lines: list[Line]) -> list[Line]:
-    """Each cell once, in the order of the cells, whatever ran first; those of other data sets, asked for earlier, at the end."""
+    """Each cell once, in the order of the cells, whatever ran first; those of other data sets, asked for
+    earlier, at the end."""
     place = {identity(cell.key): i for i, cell in enumerate(cells)}
     return sorted(one_of_each(lines), key=lambda line: place.get(identity(line["cell"]), len(place)))

@@ -1,4 +1,5 @@
-"""How figures look: the paper's colours, one colour for one thing in all of them, and letters that can be read."""
+"""How figures look: the paper's colours, one colour for one thing in all of them, and letters that can be
+read."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,13 @@ _, RED, BROWN, PINK, CYAN, OLIVE = POLICY_COLOURS
 MATHEMATICAL, COMPUTATIONAL, COMBINED = BLUE, GREEN, PURPLE
 ITERGP, EXACT, TRUTH, ACTION = PURPLE, BLUE, BLACK, RED
 CLASSICAL = ORANGE  # what the paper compares with: SVGP, CGGP and their kin
-POLICY = {"IterGP-Chol": CYAN, "IterGP-CG": RED, "IterGP-PI": BROWN, "IterGP-PBR": PINK, "IterGP-random": OLIVE}
+POLICY = {
+    "IterGP-Chol": CYAN,
+    "IterGP-CG": RED,
+    "IterGP-PI": BROWN,
+    "IterGP-PBR": PINK,
+    "IterGP-random": OLIVE,
+}
 
 LETTERS: dict[Any, Any] = {
     "font.size": 11,

@@ -1,11 +1,13 @@
-"""Fig. 5 and its supplement: SVGP and IterGP-PI on the same random inducing points, with SVGP's hyper-parameters.
+"""Fig. 5 and its supplement: SVGP and IterGP-PI on the same random inducing points, with SVGP's
+hyper-parameters.
 
-SVGP is the collapsed one (the best q(u) in closed form), and its hyper-parameters maximise its bound with 512 inducing
-points. The points are nested: the first 16 of 512, the first 32, and so on. IterGP-PI acts with k(X, z) on all rows; where
-duplicates are merged into u rows with counts C, these are the actions C k(X_u, z), and the posterior is the same. The
-rows of KEGG undirected are also taken as they are, with inducing points among duplicates, for the Matern 3/2 kernel: where
-the paper reports instability beyond 128 actions. Products are float64: with these long lengthscales k(X, z) differ by little,
-and with float32 tiles most of them would count as dependent.
+SVGP is the collapsed one (the best q(u) in closed form), and its hyper-parameters maximise its bound with
+512 inducing points. The points are nested: the first 16 of 512, the first 32, and so on. IterGP-PI acts
+with k(X, z) on all rows; where duplicates are merged into u rows with counts C, these are the actions C
+k(X_u, z), and the posterior is the same. The rows of KEGG undirected are also taken as they are, with
+inducing points among duplicates, for the Matern 3/2 kernel: where the paper reports instability beyond 128
+actions. Products are float64: with these long lengthscales k(X, z) differ by little, and with float32
+tiles most of them would count as dependent.
 """
 
 import time
@@ -58,7 +60,10 @@ def cells(options: Options) -> list[Cell]:
             for rows, count in ((MERGED, n), (ALL, int(0.9 * size(dataset)))):
                 if rows == MERGED or (dataset, kernel) == UNSTABLE:
                     cost = 0.1 + 2e-4 * count + 60e-9 * count**2
-                    keys = [{"dataset": dataset, "kernel": kernel, "rows": rows, "split": i} for i in _splits(dataset, options)]
+                    keys = [
+                        {"dataset": dataset, "kernel": kernel, "rows": rows, "split": i}
+                        for i in _splits(dataset, options)
+                    ]
                     found += [Cell(key, cost) for key in keys]
     return found
 
@@ -75,7 +80,9 @@ def run(cell: Cell, options: Options) -> list[Record]:
     data = part(cell.key["dataset"], cell.key["split"], options, merge=cell.key["rows"] == MERGED)
     sizes = SIZES_QUICK if options.quick else SIZES
     Z = inducing_points(data, sizes[-1], cell.key["split"])
-    both = zip(sizes, with_svgp(prior, noise, data, Z, sizes), with_itergp(prior, noise, data, Z, sizes), strict=True)
+    both = zip(
+        sizes, with_svgp(prior, noise, data, Z, sizes), with_itergp(prior, noise, data, Z, sizes), strict=True
+    )
     return [
         cell.key | data.about | {"noise": noise, "inducing_points": m, "SVGP": theirs, "IterGP-PI": ours}
         for m, theirs, ours in both
@@ -93,12 +100,17 @@ def with_svgp(prior: Prior, noise: float, data: Part, Z: np.ndarray, sizes: tupl
         begun = time.perf_counter()
         model = svgp(prior, data.rows.X, data.rows.y, data.rows.noise(noise), Z[:m], compute=COMPUTE)
         seconds = time.perf_counter() - begun
-        found.append({"seconds": seconds} | scores(data, model.mean(data.X_test), model.var(data.X_test), noise))
+        found.append(
+            {"seconds": seconds} | scores(data, model.mean(data.X_test), model.var(data.X_test), noise)
+        )
     return found
 
 
-def with_itergp(prior: Prior, noise: float, data: Part, Z: np.ndarray, sizes: tuple[int, ...]) -> list[Record]:
-    """One run: every number of inducing points goes on from the one before. The seconds are those up to there."""
+def with_itergp(
+    prior: Prior, noise: float, data: Part, Z: np.ndarray, sizes: tuple[int, ...]
+) -> list[Record]:
+    """One run: every number of inducing points goes on from the one before. The seconds are those up to
+    there."""
     rows, posterior, begun, reached = data.rows, None, time.perf_counter(), []
     for start, end in zip((0, *sizes), sizes, strict=False):
         policy, stop = pseudo_inputs(rows.counts, Z[start:end]), MaxActions(end - start)
@@ -109,7 +121,10 @@ def with_itergp(prior: Prior, noise: float, data: Part, Z: np.ndarray, sizes: tu
         reached.append(progress(posterior, time.perf_counter() - begun))
     assert posterior is not None
     path = posterior.path(data.X_test, [one["rank"] for one in reached])
-    return [one | scores(data, mean, var, noise) for one, mean, var in zip(reached, path.mean, path.var, strict=True)]
+    return [
+        one | scores(data, mean, var, noise)
+        for one, mean, var in zip(reached, path.mean, path.var, strict=True)
+    ]
 
 
 def progress(posterior: Posterior, seconds: float) -> Record:
@@ -134,15 +149,46 @@ def scores(data: Part, mean: np.ndarray, variance: np.ndarray, noise: float) -> 
 
 def table(records: list[Record]) -> Table:
     header = [
-        "data", "kernel", "rows", "splits", "test points", "noise", "hyper-parameters", "inducing points", "NLL SVGP", "± 95 %",
-        "NLL IterGP-PI", "± 95 %", "NLL difference", "± 95 %", "RMSE SVGP", "± 95 %", "RMSE IterGP-PI", "± 95 %",
-        "RMSE difference", "± 95 %", "better NLL", "better RMSE", "independent actions", "lowest latent variance", "seconds SVGP",
+        "data",
+        "kernel",
+        "rows",
+        "splits",
+        "test points",
+        "noise",
+        "hyper-parameters",
+        "inducing points",
+        "NLL SVGP",
+        "± 95 %",
+        "NLL IterGP-PI",
+        "± 95 %",
+        "NLL difference",
+        "± 95 %",
+        "RMSE SVGP",
+        "± 95 %",
+        "RMSE IterGP-PI",
+        "± 95 %",
+        "RMSE difference",
+        "± 95 %",
+        "better NLL",
+        "better RMSE",
+        "independent actions",
+        "lowest latent variance",
+        "seconds SVGP",
         "seconds IterGP-PI",
-    ]  # fmt: skip
+    ]
     how, rows = methods_of(records), []
     for (dataset, kernel, taken, m), some in groups(records).items():
         about = rows_in_words(some[0]) + (", as they are" if taken == ALL else "")
-        line = [dataset, kernel, about, len(some), some[0]["test_points"], some[0]["noise"], how[dataset, kernel], m]
+        line = [
+            dataset,
+            kernel,
+            about,
+            len(some),
+            some[0]["test_points"],
+            some[0]["noise"],
+            how[dataset, kernel],
+            m,
+        ]
         better = []
         for metric in ("nll", "rmse"):
             values = [np.array([record[name][metric] for record in some]) for name in METHODS]
@@ -171,7 +217,9 @@ def figure(records: list[Record], options: Options) -> Any:
     found = groups(records)
     datasets = list(dict.fromkeys(key[0] for key in found))
     kernels = [kernel for kernel in KERNELS if any(kernel == key[1] for key in found)]
-    figure, axes = panels.grid([f"{kernel}\n{metric}" for kernel in kernels for metric in ("NLL", "RMSE")], datasets)
+    figure, axes = panels.grid(
+        [f"{kernel}\n{metric}" for kernel in kernels for metric in ("NLL", "RMSE")], datasets
+    )
     for column, dataset in zip(axes.T, datasets, strict=True):
         some = [{key[2:]: found[key] for key in found if key[:2] == (dataset, kernel)} for kernel in kernels]
         theirs, ours = _curves(column[::2], "nll", some)
@@ -196,7 +244,14 @@ def _curves(
                 if taken == MERGED:
                     drawn[name].append(panels.curve(axis, sizes, values.T, colour, name, "o-"))
                 else:  # means alone: these lie on the others, and so do their intervals
-                    axis.plot(sizes, values.mean(axis=1), "s:", color=colour, ms=3, label=f"{name}, duplicates not merged")
+                    axis.plot(
+                        sizes,
+                        values.mean(axis=1),
+                        "s:",
+                        color=colour,
+                        ms=3,
+                        label=f"{name}, duplicates not merged",
+                    )
         panels.powers_of_two(axis) if found else axis.set_axis_off()
     return drawn["SVGP"], drawn["IterGP-PI"]
 

@@ -1,4 +1,5 @@
-"""Fig. 2: four policies after four iterations; the combined variance is the mathematical plus the computational one."""
+"""Fig. 2: four policies after four iterations; the combined variance is the mathematical plus the
+computational one."""
 
 from typing import Any
 
@@ -30,7 +31,8 @@ def run(cell: Cell, options: Options) -> list[Record]:
             "iterations": posterior.rank,
             "x": rounded(data.X),
             "y": rounded(data.y),
-            "targeted": rounded(np.linalg.norm(Q, axis=1)),  # how much of e_j the actions span, whatever their basis
+            # how much of e_j the actions span, whatever their basis
+            "targeted": rounded(np.linalg.norm(Q, axis=1)),
             "t": rounded(data.t),
             "mean": rounded(posterior.mean(data.grid)),
             "exact_mean": rounded(whole.mean(data.grid)),
@@ -43,11 +45,18 @@ def run(cell: Cell, options: Options) -> list[Record]:
 
 
 def table(records: list[Record]) -> Table:
-    header = ["policy", *(f"combined, i = {i}" for i in range(ITERATIONS + 1)), "= computational", "+ mathematical"]
+    header = [
+        "policy",
+        *(f"combined, i = {i}" for i in range(ITERATIONS + 1)),
+        "= computational",
+        "+ mathematical",
+    ]
     rows = []
     for record in records:
         combined = [float(np.mean(variance)) for variance in record["path"]]
-        rows.append([record["policy"], *combined, np.mean(record["computational"]), np.mean(record["mathematical"])])
+        rows.append(
+            [record["policy"], *combined, np.mean(record["computational"]), np.mean(record["mathematical"])]
+        )
     return header, rows
 
 
@@ -56,9 +65,18 @@ def figure(records: list[Record], options: Options) -> Any:
     axes = figure.subplots(2, len(records), sharex=True, sharey="row", squeeze=False, height_ratios=(3, 2))
     for (top, bottom), record in zip(axes.T, records, strict=True):
         _posterior(top, record)
-        style.variances(bottom, np.array(record["t"]), np.array(record["mathematical"]), np.array(record["computational"]))
+        style.variances(
+            bottom, np.array(record["t"]), np.array(record["mathematical"]), np.array(record["computational"])
+        )
         for i, variance in enumerate(record["path"][1:-1]):
-            bottom.plot(record["t"], variance, color=style.COMBINED, lw=0.8, ls=":", label=None if i else "at i = 1, 2, 3")
+            bottom.plot(
+                record["t"],
+                variance,
+                color=style.COMBINED,
+                lw=0.8,
+                ls=":",
+                label=None if i else "at i = 1, 2, 3",
+            )
         top.set_title(f"{record['policy']}, i = {record['iterations']}")
         bottom.set_xlabel("x")
     axes[0, 0].set_ylabel("f(x)")
@@ -76,7 +94,14 @@ def _posterior(axis: Any, record: Record) -> None:
     axis.scatter(record["x"], record["y"], s=9, color=style.TRUTH, zorder=3, label="data")
     sizes = 120.0 * np.array(record["targeted"])
     axis.scatter(
-        record["x"], record["y"], s=sizes, facecolors="none", edgecolors=style.ACTION, lw=1.1, zorder=4, label="targeted"
+        record["x"],
+        record["y"],
+        s=sizes,
+        facecolors="none",
+        edgecolors=style.ACTION,
+        lw=1.1,
+        zorder=4,
+        label="targeted",
     )
 
 

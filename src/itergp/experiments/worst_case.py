@@ -1,9 +1,10 @@
 """Fig. 3: the uncertainties as worst-case errors (Thm. 2, Cor. 1), and that SVGP's is none.
 
-A posterior mean is linear in y for given actions: mu_i(x) = w_x^T y. Over all functions h with unit norm in the RKHS of
-k + sigma^2 delta and y = h(X), the largest |h(x) - mu_i(x)| is therefore sqrt(k(x, x) + sigma^2 - 2 w_x^T k_x + w_x^T K_hat w_x)
-and the largest |mu_*(x) - mu_i(x)| is |v_x - w_x| in the norm of K_hat, with v_x = K_hat^{-1} k_x. Thm. 2 says that these
-are sqrt(k_i + sigma^2) and sqrt(k_comp), and random functions stay below. Nothing of this uses the theorem.
+A posterior mean is linear in y for given actions: mu_i(x) = w_x^T y. Over all functions h with unit norm
+in the RKHS of k + sigma^2 delta and y = h(X), the largest |h(x) - mu_i(x)| is therefore sqrt(k(x, x) +
+sigma^2 - 2 w_x^T k_x + w_x^T K_hat w_x) and the largest |mu_*(x) - mu_i(x)| is |v_x - w_x| in the norm of
+K_hat, with v_x = K_hat^{-1} k_x. Thm. 2 says that these are sqrt(k_i + sigma^2) and sqrt(k_comp), and
+random functions stay below. Nothing of this uses the theorem.
 """
 
 from typing import Any
@@ -38,7 +39,11 @@ def run(cell: Cell, options: Options) -> list[Record]:
     worst = np.sqrt(PRIOR.var(grid) + NOISE - 2 * (w * k_x).sum(axis=1) + ((w @ K_hat) * w).sum(axis=1))
     worst_apart = np.sqrt(np.maximum((((v - w) @ K_hat) * (v - w)).sum(axis=1), 0.0))
     errors, apart = np.abs(H[:, n:] - H[:, :n] @ w.T), np.abs(H[:, :n] @ (v - w).T)
-    record = {"method": method, "functions": len(H), "variance_below_exact": np.mean(combined < mathematical - 1e-10)}
+    record = {
+        "method": method,
+        "functions": len(H),
+        "variance_below_exact": np.mean(combined < mathematical - 1e-10),
+    }
     record |= against("combined", np.sqrt(combined + NOISE), worst, errors)
     if method != "SVGP":  # for which no such part is defined
         seen = combined - mathematical > 1e-8
@@ -46,23 +51,37 @@ def run(cell: Cell, options: Options) -> list[Record]:
         record |= against("computational", bound, worst_apart[seen], apart[:, seen])
     h, norm = H[0], norms[0]
     curves = {
-        "t": data.t, "x": X, "y": norm * h[:n], "h": norm * h[n:], "mean": norm * w @ h[:n], "exact_mean": norm * v @ h[:n],
-        "combined": combined, "exact": mathematical, "worst_curve": worst, "worst_apart_curve": worst_apart,
-    }  # fmt: skip
-    drawn = {"errors": [rounded(e) for e in errors[:DRAWN]], "errors_apart": [rounded(e) for e in apart[:DRAWN]]}
+        "t": data.t,
+        "x": X,
+        "y": norm * h[:n],
+        "h": norm * h[n:],
+        "mean": norm * w @ h[:n],
+        "exact_mean": norm * v @ h[:n],
+        "combined": combined,
+        "exact": mathematical,
+        "worst_curve": worst,
+        "worst_apart_curve": worst_apart,
+    }
+    drawn = {
+        "errors": [rounded(e) for e in errors[:DRAWN]],
+        "errors_apart": [rounded(e) for e in apart[:DRAWN]],
+    }
     return [record | {"norm": norm} | {name: rounded(values) for name, values in curves.items()} | drawn]
 
 
 def against(part: str, bound: np.ndarray, worst: np.ndarray, errors: np.ndarray) -> Record:
-    """Errors over the bound: of the worst function at each x, largest and smallest over x, and the largest of random ones."""
+    """Errors over the bound: of the worst function at each x, largest and smallest over x, and the largest
+    of random ones."""
     found = {"worst": (worst / bound).max(), "least": (worst / bound).min(), "random": (errors / bound).max()}
     return {f"{part}_{name}": value for name, value in found.items()}
 
 
 def unit_functions(X: np.ndarray, grid: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Functions of the RKHS of k + sigma^2 delta at (X, grid), scaled to unit norm, one in each row; and their norms before.
+    """Functions of the RKHS of k + sigma^2 delta at (X, grid), scaled to unit norm, one in each row; and
+    their norms before.
 
-    h = sum_j a_j k^sigma(., p_j) with a few centres p_j among the points: h = K^sigma a, and its squared norm is a^T h.
+    h = sum_j a_j k^sigma(., p_j) with a few centres p_j among the points: h = K^sigma a, and its squared
+    norm is a^T h.
     """
     points = np.concatenate([X, grid])
     K_sigma = PRIOR.cov(points) + NOISE * np.eye(len(points))
@@ -76,14 +95,18 @@ def unit_functions(X: np.ndarray, grid: np.ndarray, size: int) -> tuple[np.ndarr
     return h / norms[:, None], norms
 
 
-def means_and_variance(method: str, X: np.ndarray, y: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def means_and_variance(
+    method: str, X: np.ndarray, y: np.ndarray, grid: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """w_x for each point of the grid, from all unit vectors as targets; and the latent variance."""
     unit = np.eye(len(y))
     if method == "SVGP":
         model = svgp(PRIOR, X, unit, NOISE, INDUCING_POINTS)
         return model.mean(grid), model.var(grid)
     Q = condition(PRIOR, X, y, NOISE, POLICIES[method](), MaxActions(ITERATIONS)).actions  # CG's: those for y
-    posterior = condition(PRIOR, X, unit, NOISE, lambda state: None if state.proposed else Q, MaxActions(ITERATIONS))
+    posterior = condition(
+        PRIOR, X, unit, NOISE, lambda state: None if state.proposed else Q, MaxActions(ITERATIONS)
+    )
     return posterior.mean(grid), posterior.var(grid)
 
 
@@ -108,7 +131,9 @@ def figure(records: list[Record], options: Options) -> Any:
         _computational(column[2], record)
         column[0].set_title(f"{record['method']}, i = {ITERATIONS}")
         column[2].set_xlabel("x")
-    for axis, label in zip(axes[:, 0], ("h(x)", "|h - mean|\n/ |h|", "|exact mean - mean|\n/ |h|"), strict=True):
+    for axis, label in zip(
+        axes[:, 0], ("h(x)", "|h - mean|\n/ |h|", "|exact mean - mean|\n/ |h|"), strict=True
+    ):
         axis.set_ylabel(label)
     for axis in axes[1:, 0]:
         axis.set_ylim(0.0, None)
@@ -142,7 +167,9 @@ def _errors(axis: Any, record: Record) -> None:
     for i, errors in enumerate(record["errors"]):
         axis.plot(t, errors, color=style.GREY, lw=0.7, label=None if i else "random functions")
     label = f"{'SVGP, ' if record['method'] == 'SVGP' else ''}sqrt(variance + noise)"
-    axis.plot(t, np.sqrt(combined + NOISE), color=style.of_method(record["method"]), lw=2.2, alpha=0.7, label=label)
+    axis.plot(
+        t, np.sqrt(combined + NOISE), color=style.of_method(record["method"]), lw=2.2, alpha=0.7, label=label
+    )
     axis.plot(t, worst, color=style.TRUTH, lw=1.2, ls=":", label="worst error")
 
 
@@ -152,7 +179,9 @@ def _computational(axis: Any, record: Record) -> None:
         axis.plot(t, errors, color=style.GREY, lw=0.7)
     if record["method"] != "SVGP":
         bound = np.sqrt(np.maximum(combined - exact_variance, 0.0))
-        axis.plot(t, bound, color=style.COMPUTATIONAL, lw=2.2, alpha=0.7, label="sqrt(computational variance)")
+        axis.plot(
+            t, bound, color=style.COMPUTATIONAL, lw=2.2, alpha=0.7, label="sqrt(computational variance)"
+        )
     axis.plot(t, worst, color=style.TRUTH, lw=1.2, ls=":")
 
 

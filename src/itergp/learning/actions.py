@@ -1,7 +1,9 @@
-"""Objectives that know the budget: the computation-aware ELBO and the projected-data likelihood, for actions held fixed.
+"""Objectives that know the budget: the computation-aware ELBO and the projected-data likelihood, for
+actions held fixed.
 
-`elbo` in `solver/state.py` is the first one's value for one problem. Here the actions Q of a run stay, K Q is computed for
-other hyper-parameters (one pass), and the gradient follows from weights of the form H Q^T: no larger than the actions.
+`elbo` in `solver/state.py` is the first one's value for one problem. Here the actions Q of a run stay, K Q
+is computed for other hyper-parameters (one pass), and the gradient follows from weights of the form H Q^T:
+no larger than the actions.
 """
 
 from collections.abc import Callable
@@ -26,10 +28,17 @@ from itergp.solver.problem import Problem
 
 
 def elbo(
-    X: ArrayLike, y: ArrayLike, actions: Any, *, counts: ArrayLike | None = None, scatter: float = 0.0,
-    compute: Compute = Compute(), tick: Tick = no_tick,  # noqa: B008
-) -> Objective:  # fmt: skip
-    """The negative computation-aware ELBO per observation, for actions Q (n, r), dense or sparse, such as `posterior.actions`.
+    X: ArrayLike,
+    y: ArrayLike,
+    actions: Any,
+    *,
+    counts: ArrayLike | None = None,
+    scatter: float = 0.0,
+    compute: Compute = Compute(),
+    tick: Tick = no_tick,
+) -> Objective:
+    """The negative computation-aware ELBO per observation, for actions Q (n, r), dense or sparse, such as
+    `posterior.actions`.
 
     It bounds the exact objective from above, and equals it at rank n.
     """
@@ -37,10 +46,17 @@ def elbo(
 
 
 def projected(
-    X: ArrayLike, y: ArrayLike, actions: Any, *, counts: ArrayLike | None = None, scatter: float = 0.0,
-    compute: Compute = Compute(), tick: Tick = no_tick,  # noqa: B008
-) -> Objective:  # fmt: skip
-    """- log N(Q^T y; 0, Q^T K_hat Q) per observation: the exact likelihood of what the actions see of the data.
+    X: ArrayLike,
+    y: ArrayLike,
+    actions: Any,
+    *,
+    counts: ArrayLike | None = None,
+    scatter: float = 0.0,
+    compute: Compute = Compute(),
+    tick: Tick = no_tick,
+) -> Objective:
+    """- log N(Q^T y; 0, Q^T K_hat Q) per observation: the exact likelihood of what the actions see of the
+    data.
 
     Deviations inside merged rows are kept whole: they are independent of the rows' means.
     """
@@ -80,19 +96,27 @@ Formula = Callable[[Observed, Tick], Evaluation]
 
 def _objective(formula: Formula, rows: Rows, actions: Any, compute: Compute, tick: Tick) -> Objective:
     Q = _checked(actions, rows.n)
-    return lambda kernel, noise: sound(kernel, lambda: formula(_observe(rows, Q, kernel, noise, compute, tick), tick))
+    return lambda kernel, noise: sound(
+        kernel, lambda: formula(_observe(rows, Q, kernel, noise, compute, tick), tick)
+    )
 
 
 def _checked(actions: Any, n: int) -> np.ndarray | sp.csc_array:
     Q = sp.csc_array(actions) if sp.issparse(actions) else np.asarray(actions, dtype=np.float64)
     values = Q.data if sp.issparse(Q) else Q
     if Q.ndim != 2 or Q.shape[0] != n or Q.shape[1] == 0 or not np.isfinite(values).all():
-        raise InputError(f"actions have shape {Q.shape}; expected ({n}, r), finite, with r >= 1, such as `posterior.actions`.")
+        raise InputError(
+            f"actions have shape {Q.shape}; expected ({n}, r), finite, with r >= 1, such as "
+            "`posterior.actions`."
+        )
     return Q
 
 
-def _observe(rows: Rows, Q: np.ndarray | sp.csc_array, kernel: Kernel, noise: float, compute: Compute, tick: Tick) -> Observed:
-    gram = Problem(Prior(kernel), rows.X, rows.y, rows.N(noise), compute).gram  # tiles in the precision that the noise asks for
+def _observe(
+    rows: Rows, Q: np.ndarray | sp.csc_array, kernel: Kernel, noise: float, compute: Compute, tick: Tick
+) -> Observed:
+    # tiles in the precision that the noise asks for
+    gram = Problem(Prior(kernel), rows.X, rows.y, rows.N(noise), compute).gram
     if sp.issparse(Q):
         KQ = gram.multiply_columns(*_support(Q), tick=tick)
     else:
@@ -120,7 +144,9 @@ def _negative_elbo(at: Observed, tick: Tick) -> Evaluation:
     inverse = at.solve(np.eye(r))
     T = at.G - A  # Q^T K Q
     expected = 0.5 * float((t * np.log(2.0 * np.pi * N) + ((misfit**2).sum(axis=1) + t * variance) / N).sum())
-    divergence = 0.5 * (float((c * (T @ c)).sum()) + t * (at.logdet - logdet_A - r + float((inverse * A).sum())))
+    divergence = 0.5 * (
+        float((c * (T @ c)).sum()) + t * (at.logdet - logdet_A - r + float((inverse * A).sum()))
+    )
     # dvalue = <H Q^T, dK> + t/2 sum_i dk_ii / N_i: every term is a product of dK Q or Q^T dK Q
     e = misfit / N[:, None]
     E = BG.T @ (BG / N[:, None])
@@ -128,11 +154,15 @@ def _negative_elbo(at: Observed, tick: Tick) -> Evaluation:
     GAG = inverse @ A @ inverse
     S = inner + 0.5 * c @ c.T + 0.5 * t * (E + inverse - GAG)
     H = np.asarray(at.Q @ S) - (t * BG / N[:, None] + e @ c.T)
-    slopes = added(_slopes(at, H, tick), diagonal_gradient(at.gram.kernel, at.gram.centred(at.gram.X), 0.5 * t / N))
+    slopes = added(
+        _slopes(at, H, tick), diagonal_gradient(at.gram.kernel, at.gram.centred(at.gram.X), 0.5 * t / N)
+    )
     # the noise: dA = shares * dnoise, and N in the expectation
     S_A = inner + 0.5 * t * (E + 2.0 * inverse - GAG)
     direct = 0.5 * (t * (rows.n - r) - float((((misfit**2).sum(axis=1) + t * variance) / N).sum()))
-    return rows.evaluation(at.noise, expected + divergence, slopes, float((S_A * at.shares).sum()) + direct / at.noise)
+    return rows.evaluation(
+        at.noise, expected + divergence, slopes, float((S_A * at.shares).sum()) + direct / at.noise
+    )
 
 
 def _negative_projected_likelihood(at: Observed, tick: Tick) -> Evaluation:

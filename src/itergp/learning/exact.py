@@ -1,4 +1,5 @@
-"""The exact log marginal likelihood, by a dense Cholesky factor in float64: for small n, and for a subset of large data."""
+"""The exact log marginal likelihood, by a dense Cholesky factor in float64: for small n, and for a subset
+of large data."""
 
 import numpy as np
 import scipy.linalg
@@ -17,20 +18,34 @@ from itergp.validate import count
 
 
 def exact(
-    X: ArrayLike, y: ArrayLike, *, counts: ArrayLike | None = None, scatter: float = 0.0,
-    compute: Compute = Compute(), tick: Tick = no_tick,  # noqa: B008 (frozen)
-) -> Objective:  # fmt: skip
-    """- log N(y; 0, K + N) per observation. O(n^3) time, two n x n matrices of float64. `tick` is called inside an evaluation."""
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    counts: ArrayLike | None = None,
+    scatter: float = 0.0,
+    compute: Compute = Compute(),
+    tick: Tick = no_tick,
+) -> Objective:
+    """- log N(y; 0, K + N) per observation. O(n^3) time, two n x n matrices of float64. `tick` is called
+    inside an evaluation."""
     return _objective(Rows.of(X, y, counts, scatter), compute, tick)
 
 
 def subset(
-    X: ArrayLike, y: ArrayLike, chosen: int | ArrayLike, *, counts: ArrayLike | None = None, scatter: float = 0.0,
-    seed: int = 0, compute: Compute = Compute(), tick: Tick = no_tick,  # noqa: B008
-) -> Objective:  # fmt: skip
+    X: ArrayLike,
+    y: ArrayLike,
+    chosen: int | ArrayLike,
+    *,
+    counts: ArrayLike | None = None,
+    scatter: float = 0.0,
+    seed: int = 0,
+    compute: Compute = Compute(),
+    tick: Tick = no_tick,
+) -> Objective:
     """The exact likelihood of some rows: so many at random, or those listed. A fast first stage.
 
-    The scatter of merged rows is known in total only; the subset takes the share that it has in the number of deviations.
+    The scatter of merged rows is known in total only; the subset takes the share that it has in the number
+    of deviations.
     """
     rows = Rows.of(X, y, counts, scatter)
     if isinstance(chosen, int | np.integer):
@@ -40,12 +55,18 @@ def subset(
         listed = np.asarray(chosen)
         numbers = listed.ndim == 1 and listed.size and listed.dtype.kind in "iu"
         if not numbers or listed.min() < 0 or listed.max() >= rows.n:
-            raise InputError(f"chosen is {chosen!r}; expected a number of rows, or row numbers from 0 to {rows.n - 1}.")
+            raise InputError(
+                f"chosen is {chosen!r}; expected a number of rows, or row numbers from 0 to {rows.n - 1}."
+            )
     return _objective(rows.some(listed), compute, tick)
 
 
 def _objective(rows: Rows, compute: Compute, tick: Tick) -> Objective:
-    require_bytes(3 * 8.0 * rows.n**2, f"The exact likelihood of {rows.n} rows", "Use a subset, or an iterative objective.")
+    require_bytes(
+        3 * 8.0 * rows.n**2,
+        f"The exact likelihood of {rows.n} rows",
+        "Use a subset, or an iterative objective.",
+    )
     return lambda kernel, noise: sound(kernel, lambda: _evaluate(rows, kernel, noise, compute, tick))
 
 
@@ -58,7 +79,8 @@ def _evaluate(rows: Rows, kernel: Kernel, noise: float, compute: Compute, tick: 
 
 
 def value_and_weights(rows: Rows, L: np.ndarray, tick: Tick = no_tick) -> tuple[float, np.ndarray]:
-    """- log N(y; 0, L L^T) and its gradient W in that covariance, of which the lower half is made, in the place of L."""
+    """- log N(y; 0, L L^T) and its gradient W in that covariance, of which the lower half is made, in the
+    place of L."""
     alpha = scipy.linalg.cho_solve((L, True), rows.y, check_finite=False)
     logdet = 2.0 * float(np.log(np.diag(L)).sum())
     value = 0.5 * (float((rows.y * alpha).sum()) + rows.t * (logdet + rows.n * np.log(2.0 * np.pi)))

@@ -1,4 +1,5 @@
-"""Bounds by inducing points: the collapsed one (SGPR, Titsias 2009) and its stochastic form (SVGP, Hensman et al. 2013)."""
+"""Bounds by inducing points: the collapsed one (SGPR, Titsias 2009) and its stochastic form (SVGP, Hensman
+et al. 2013)."""
 
 from typing import Any
 
@@ -22,19 +23,33 @@ from itergp.validate import count, inputs, positive
 
 
 def sgpr(
-    X: ArrayLike, y: ArrayLike, inducing_points: int | ArrayLike, *, counts: ArrayLike | None = None, scatter: float = 0.0,
-    seed: int = 0, compute: Compute = Compute(),  # noqa: B008
-) -> "CollapsedBound":  # fmt: skip
+    X: ArrayLike,
+    y: ArrayLike,
+    inducing_points: int | ArrayLike,
+    *,
+    counts: ArrayLike | None = None,
+    scatter: float = 0.0,
+    seed: int = 0,
+    compute: Compute = Compute(),
+) -> "CollapsedBound":
     """The collapsed bound per observation, with given inducing points, or so many rows at random."""
     rows = Rows.of(X, y, counts, scatter)
     return CollapsedBound(rows, _inducing_points(rows, inducing_points, seed), compute)
 
 
 def svgp(
-    X: ArrayLike, y: ArrayLike, inducing_points: int | ArrayLike, *, counts: ArrayLike | None = None, scatter: float = 0.0,
-    batch: int = 1024, step: float = 0.1, seed: int = 0,
-) -> "StochasticBound":  # fmt: skip
-    """The stochastic bound per observation: each call sees another random batch, and takes a step with q(u)."""
+    X: ArrayLike,
+    y: ArrayLike,
+    inducing_points: int | ArrayLike,
+    *,
+    counts: ArrayLike | None = None,
+    scatter: float = 0.0,
+    batch: int = 1024,
+    step: float = 0.1,
+    seed: int = 0,
+) -> "StochasticBound":
+    """The stochastic bound per observation: each call sees another random batch, and takes a step with
+    q(u)."""
     rows = Rows.of(X, y, counts, scatter)
     if not positive("step", step) <= 1.0:
         raise InputError(f"step is {step!r}; expected a step of natural gradients, above 0 and at most 1.")
@@ -50,17 +65,21 @@ def _inducing_points(rows: Rows, given: Any, seed: int) -> np.ndarray:
 
 
 class CollapsedBound:
-    """-[log N(y; 0, Q + N) - tr(N^{-1} (K - Q)) / 2], with Q = K_XZ K_ZZ^{-1} K_ZX: O(n m^2) time, O(n m) memory, float64."""
+    """-[log N(y; 0, Q + N) - tr(N^{-1} (K - Q)) / 2], with Q = K_XZ K_ZZ^{-1} K_ZX: O(n m^2) time, O(n m)
+    memory, float64."""
 
     def __init__(self, rows: Rows, Z: np.ndarray, compute: Compute) -> None:
         self.rows, self.Z, self.compute = rows, Z, compute
-        require_bytes(5 * 8.0 * rows.n * len(Z), f"{len(Z)} inducing points for {rows.n} rows", "Use fewer, or `svgp`.")
+        require_bytes(
+            5 * 8.0 * rows.n * len(Z), f"{len(Z)} inducing points for {rows.n} rows", "Use fewer, or `svgp`."
+        )
 
     def __call__(self, kernel: Kernel, noise: float) -> Evaluation:
         return sound(kernel, lambda: self.evaluate(kernel, noise, self.Z)[0])
 
     def evaluate(self, kernel: Kernel, noise: float, Z: np.ndarray) -> tuple[Evaluation, np.ndarray]:
-        """The objective at any inducing points, and its gradient in them. Raises LinAlgError where it is not defined."""
+        """The objective at any inducing points, and its gradient in them. Raises LinAlgError where it is
+        not defined."""
         rows, t = self.rows, self.rows.t
         X, Z, N = rows.X - rows.origin(kernel), Z - rows.origin(kernel), rows.N(noise)
         q = Nystrom.of(kernel, X, Z, N, choose(self.compute, kernel, *X.shape)[0])
@@ -73,16 +92,21 @@ class CollapsedBound:
         GU = 0.5 * (t * (q.U / N[:, None]) @ (inverse - np.eye(len(Z))) - alpha @ (alpha.T @ q.U))
         slopes, in_Z = q.gradient(GU)
         slopes = added(slopes, diagonal_gradient(kernel, X, 0.5 * t / N))
-        slope = 0.5 * (t * q.noise_share() - float((N[:, None] * alpha**2).sum()) - t * float((missing / N).sum())) / noise
+        slope = (
+            0.5
+            * (t * q.noise_share() - float((N[:, None] * alpha**2).sum()) - t * float((missing / N).sum()))
+            / noise
+        )
         return rows.evaluation(noise, value, slopes, slope), in_Z / rows.total
 
 
 class StochasticBound:
     """The bound with an explicit q(u), whitened: u = L v, L L^T = K_ZZ, v ~ N(Lambda^{-1} h, Lambda^{-1}).
 
-    A call draws a batch, moves (Lambda, h), the natural parameters, by a step of natural gradients (for Gaussian noise that
-    is a mean with their best values for that batch), and returns the batch's estimate of the bound with its gradient.
-    With all rows in the batch and step 1, q is optimal, and the bound is the collapsed one.
+    A call draws a batch, moves (Lambda, h), the natural parameters, by a step of natural gradients (for
+    Gaussian noise that is a mean with their best values for that batch), and returns the batch's estimate
+    of the bound with its gradient. With all rows in the batch and step 1, q is optimal, and the bound is
+    the collapsed one.
     """
 
     def __init__(self, rows: Rows, Z: np.ndarray, batch: int, step: float, seed: int) -> None:
@@ -107,7 +131,14 @@ class StochasticBound:
             tree, size = as_tree(kernel, np.float64), np.float64(rows.n / self.batch)
             batch = (rows.X[chosen] - origin, rows.y[chosen], rows.counts[chosen])
             (value, q), (slopes, slope) = _bound(
-                tree, np.float64(noise), self.Z - origin, batch, size, self.precision, self.shift, np.float64(step)
+                tree,
+                np.float64(noise),
+                self.Z - origin,
+                batch,
+                size,
+                self.precision,
+                self.shift,
+                np.float64(step),
             )
             found = {path: np.asarray(part) for path, part in parameters(slopes).items()}
             precision, shift = (np.asarray(part) for part in q)
@@ -118,8 +149,11 @@ class StochasticBound:
 
 
 @jax.jit
-def _bound(kernel: Any, noise: Any, Z: Any, batch: Any, size: Any, precision: Any, shift: Any, step: Any) -> Any:
-    """The batch's estimate of the negative bound, the moved q, and the gradient in kernel and noise with that q fixed."""
+def _bound(
+    kernel: Any, noise: Any, Z: Any, batch: Any, size: Any, precision: Any, shift: Any, step: Any
+) -> Any:
+    """The batch's estimate of the negative bound, the moved q, and the gradient in kernel and noise with
+    that q fixed."""
     X, y, counts = batch
     t, m = y.shape[1], Z.shape[0]
 
@@ -136,7 +170,9 @@ def _bound(kernel: Any, noise: Any, Z: Any, batch: Any, size: Any, precision: An
         variance = point_variances(kernel, X) - (A**2).sum(axis=0) + (spread**2).sum(axis=0)
         misfit = ((y - A.T @ mu) ** 2).sum(axis=1)
         expected = -0.5 * jnp.sum(t * jnp.log(2.0 * jnp.pi * N) + (misfit + t * variance) / N)
-        traces = (solve_triangular(R, jnp.eye(m), lower=True) ** 2).sum() + 2.0 * jnp.log(jnp.diag(R)).sum() - m
+        traces = (
+            (solve_triangular(R, jnp.eye(m), lower=True) ** 2).sum() + 2.0 * jnp.log(jnp.diag(R)).sum() - m
+        )
         return 0.5 * ((mu**2).sum() + t * traces) - size * expected, q
 
     return jax.value_and_grad(negative_bound, argnums=(0, 1), has_aux=True)(kernel, noise)

@@ -1,18 +1,20 @@
-"""The log marginal likelihood of all data, by products with K only: block solves, probes and Lanczos quadrature.
+"""The log marginal likelihood of all data, by products with K only: block solves, probes and Lanczos
+quadrature.
 
 With P = N + Q, Q the Nystrom matrix of some rows at random, and probes z of covariance P:
 
     log det K_hat = log det P + E[v^T log(P^{-1/2} K_hat P^{-1/2}) v],   v = P^{-1/2} z,
-    tr(K_hat^{-1} dK_hat) = tr(P^{-1} dP) + E[(K_hat^{-1} z)^T dK_hat (P^{-1} z) - (P^{-1} z)^T dP (P^{-1} z)].
+    tr(K_hat^{-1} dK_hat) = tr(P^{-1} dP) + E[u^T dK_hat p - p^T dP p],   u = K_hat^{-1} z,  p = P^{-1} z.
 
-The first terms are computed exactly, the expectations by a few probes: what P has seen of K_hat has no variance. One run of
-preconditioned conjugate gradients, all columns sharing each product, gives K_hat^{-1} y, K_hat^{-1} z and, from its own
-coefficients, the quadrature (Gardner et al. 2018; control variates as in Wenger et al. 2022). The probes are the same in
-every call, and solutions start from those of the call before.
+The first terms are computed exactly, the expectations by a few probes: what P has seen of K_hat has no
+variance. One run of preconditioned conjugate gradients, all columns sharing each product, gives K_hat^{-1}
+y, K_hat^{-1} z and, from its own coefficients, the quadrature (Gardner et al. 2018; control variates as in
+Wenger et al. 2022). The probes are the same in every call, and solutions start from those of the call
+before.
 
-Rows at random precondition as well as the pivots of a Cholesky factor (passes on Bike, n = 6,000, two lengthscales, two noises,
-ranks 128 to 1,024: within 20 % of each other, either way), cost nothing to find, and do not depend on the kernel: so the
-objective stays smooth where the kernel moves.
+Rows at random precondition as well as the pivots of a Cholesky factor (passes on Bike, n = 6,000, two
+lengthscales, two noises, ranks 128 to 1,024: within 20 % of each other, either way), cost nothing to find,
+and do not depend on the kernel: so the objective stays smooth where the kernel moves.
 """
 
 import time
@@ -43,20 +45,39 @@ class OutOfTime(ItergpError):  # noqa: N818 (not an error of the caller's)
 
 
 def iterative(
-    X: ArrayLike, y: ArrayLike, *, counts: ArrayLike | None = None, scatter: float = 0.0, probes: int = 8, rank: int = 512,
-    tolerance: float = 1e-2, max_iterations: int = 200, seed: int = 0, compute: Compute = Compute(),  # noqa: B008
-    deadline: float | None = None, tick: Tick = no_tick,
-) -> "IterativeLikelihood":  # fmt: skip
-    """- log N(y; 0, K_hat) per observation, estimated with `probes` random vectors and a preconditioner of `rank`.
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    counts: ArrayLike | None = None,
+    scatter: float = 0.0,
+    probes: int = 8,
+    rank: int = 512,
+    tolerance: float = 1e-2,
+    max_iterations: int = 200,
+    seed: int = 0,
+    compute: Compute = Compute(),
+    deadline: float | None = None,
+    tick: Tick = no_tick,
+) -> "IterativeLikelihood":
+    """- log N(y; 0, K_hat) per observation, estimated with `probes` random vectors and a preconditioner of
+    `rank`.
 
-    Solves end at a residual of `tolerance` relative to the right-hand side. `deadline` is a value of time.monotonic(); a call
-    that is under way then raises OutOfTime, between two tiles. `tick` is called there too.
+    Solves end at a residual of `tolerance` relative to the right-hand side. `deadline` is a value of
+    time.monotonic(); a call that is under way then raises OutOfTime, between two tiles. `tick` is called
+    there too.
     """
     rows = Rows.of(X, y, counts, scatter)
     return IterativeLikelihood(
-        rows, count("probes", probes), count("rank", rank), positive("tolerance", tolerance),
-        count("max_iterations", max_iterations), seed, compute, deadline, tick,
-    )  # fmt: skip
+        rows,
+        count("probes", probes),
+        count("rank", rank),
+        positive("tolerance", tolerance),
+        count("max_iterations", max_iterations),
+        seed,
+        compute,
+        deadline,
+        tick,
+    )
 
 
 @dataclass(frozen=True)
@@ -69,12 +90,21 @@ class Work:
 
 
 class IterativeLikelihood:
-    """An objective that keeps the solutions of its last call to start the next one from. `work` is a record of that call."""
+    """An objective that keeps the solutions of its last call to start the next one from. `work` is a
+    record of that call."""
 
     def __init__(
-        self, rows: Rows, probes: int, rank: int, tolerance: float, max_iterations: int, seed: int, compute: Compute,
-        deadline: float | None, tick: Tick,
-    ) -> None:  # fmt: skip
+        self,
+        rows: Rows,
+        probes: int,
+        rank: int,
+        tolerance: float,
+        max_iterations: int,
+        seed: int,
+        compute: Compute,
+        deadline: float | None,
+        tick: Tick,
+    ) -> None:
         self.rows, self.tolerance, self.max_iterations = rows, tolerance, max_iterations
         self.compute, self.deadline, self.tick = compute, deadline, tick
         rng = np.random.default_rng(seed)
@@ -89,12 +119,15 @@ class IterativeLikelihood:
     def _tick(self) -> None:
         self.tick()
         if self.deadline is not None and time.monotonic() > self.deadline:
-            raise OutOfTime("The deadline passed before the likelihood was evaluated; give more time, or fewer rows.")
+            raise OutOfTime(
+                "The deadline passed before the likelihood was evaluated; give more time, or fewer rows."
+            )
 
     def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
         rows, t, N = self.rows, self.rows.t, self.rows.N(noise)
         self._tick()
-        gram = Problem(Prior(kernel), rows.X, rows.y, N, self.compute).gram  # tiles in the precision that the noise asks for
+        # tiles in the precision that the noise asks for
+        gram = Problem(Prior(kernel), rows.X, rows.y, N, self.compute).gram
         nystrom = Nystrom.of(kernel, gram.centred(rows.X), gram.centred(self._Z), N, gram.engine)
         z = nystrom.draws(self._w_X, self._w_Z)
         p = nystrom.P.solve(z)
@@ -112,7 +145,9 @@ class IterativeLikelihood:
         standard_error = 0.5 * t * _standard_error(quadratures) / rows.total
         self.work = Work(gram.passes, float(solved.residuals[: t + s].max()), standard_error)
         # <W, dK>, W = t/(2s) u p^T - alpha alpha^T / 2, and <G, dP> for what P contributes in closed form
-        slopes = low_rank_gradient(gram, np.hstack([0.5 * t / s * u, -0.5 * alpha]), np.hstack([p, alpha]), self._tick)
+        slopes = low_rank_gradient(
+            gram, np.hstack([0.5 * t / s * u, -0.5 * alpha]), np.hstack([p, alpha]), self._tick
+        )
         GU = 0.5 * t * (nystrom.scaled() - p @ (p.T @ nystrom.U) / s)
         slopes = added(slopes, nystrom.gradient(GU)[0])
         in_N = 0.5 * (t / s * (p * (u - p)).sum(axis=1) - (alpha**2).sum(axis=1))
@@ -122,14 +157,17 @@ class IterativeLikelihood:
     def _solve(self, product: Product, nystrom: Nystrom, z: np.ndarray) -> tuple["Solved", np.ndarray]:
         """K_hat^{-1} [y, z], warm, and the quadratures of the probes, which need a cold start of their own.
 
-        The quadrature converges twice as fast as the solve does, so the cold columns end at the root of the tolerance.
+        The quadrature converges twice as fast as the solve does, so the cold columns end at the root of
+        the tolerance.
         """
         B, s = np.hstack([self.rows.y, z, z]), z.shape[1]
         warm = np.zeros((len(z), B.shape[1] - s)) if self._solutions is None else self._solutions
         start = np.hstack([warm, np.zeros_like(z)])
         tolerances = np.repeat([self.tolerance, self.tolerance**0.5], [B.shape[1] - s, s])
         solved = conjugate_gradients(product, nystrom.P.solve, B, start, tolerances, self.max_iterations)
-        return solved, np.array([solved.quadrature(np.log, column) for column in range(B.shape[1] - s, B.shape[1])])
+        return solved, np.array(
+            [solved.quadrature(np.log, column) for column in range(B.shape[1] - s, B.shape[1])]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +182,8 @@ class Solved:
     turns: list[list[float]]  # beta
 
     def quadrature(self, function: Callable[[np.ndarray], np.ndarray], column: int) -> float:
-        """v^T f(H) v for H = P^{-1/2} K_hat P^{-1/2}, v = P^{-1/2} b: the coefficients are those of Lanczos started at v."""
+        """v^T f(H) v for H = P^{-1/2} K_hat P^{-1/2}, v = P^{-1/2} b: the coefficients are those of
+        Lanczos started at v."""
         a, b = np.array(self.steps[column]), np.array(self.turns[column])
         if not a.size:
             return 0.0
@@ -155,14 +194,21 @@ class Solved:
 
 
 def conjugate_gradients(
-    product: Product, solve: Product, B: np.ndarray, start: np.ndarray, tolerances: np.ndarray, max_iterations: int
+    product: Product,
+    solve: Product,
+    B: np.ndarray,
+    start: np.ndarray,
+    tolerances: np.ndarray,
+    max_iterations: int,
 ) -> Solved:
-    """Preconditioned conjugate gradients for the columns of B, each with its own coefficients, all in one product per step."""
+    """Preconditioned conjugate gradients for the columns of B, each with its own coefficients, all in one
+    product per step."""
     X, R = start.copy(), B.copy()
     moved = X.any(axis=0)
     if moved.any():
         R[:, moved] -= product(X[:, moved])
-        worse = np.linalg.norm(R, axis=0) > np.linalg.norm(B, axis=0)  # a start from elsewhere may be worse than none
+        # a start from elsewhere may be worse than none
+        worse = np.linalg.norm(R, axis=0) > np.linalg.norm(B, axis=0)
         X[:, worse], R[:, worse] = 0.0, B[:, worse]
     Z = solve(R)
     D, rz, goals = Z.copy(), (R * Z).sum(axis=0), tolerances * np.linalg.norm(B, axis=0)

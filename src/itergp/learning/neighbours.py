@@ -1,7 +1,9 @@
-"""The nearest-neighbour likelihood: each observation given its nearest earlier ones in a random order (Vecchia).
+"""The nearest-neighbour likelihood: each observation given its nearest earlier ones in a random order
+(Vecchia).
 
-The product of these conditionals is a density of all data, and those of a random batch estimate its logarithm without
-bias. With as many neighbours as rows it is the log marginal likelihood itself, by the chain rule.
+The product of these conditionals is a density of all data, and those of a random batch estimate its
+logarithm without bias. With as many neighbours as rows it is the log marginal likelihood itself, by the
+chain rule.
 """
 
 from dataclasses import dataclass
@@ -17,7 +19,8 @@ from itergp.prior.kernels import Kernel
 
 @dataclass(frozen=True, eq=False)
 class NeighbourLikelihood:
-    """An objective with its neighbours held fixed: those near in the metric of the kernel that it was made `at`."""
+    """An objective with its neighbours held fixed: those near in the metric of the kernel that it was made
+    `at`."""
 
     rows: Rows  # in their random order
     batch: np.ndarray
@@ -27,9 +30,14 @@ class NeighbourLikelihood:
 
     @staticmethod
     def at(
-        kernel: Kernel, rows: Rows, neighbours: int = 30, batch: int | None = None, seed: int = 0, threads: int | None = None,
+        kernel: Kernel,
+        rows: Rows,
+        neighbours: int = 30,
+        batch: int | None = None,
+        seed: int = 0,
+        threads: int | None = None,
         tick: Tick = no_tick,
-    ) -> "NeighbourLikelihood":  # fmt: skip
+    ) -> "NeighbourLikelihood":
         """Of `batch` rows at random (None: all), with the rows in the random order of `seed`."""
         rng = np.random.default_rng(seed)
         order = rng.permutation(rows.n)
@@ -37,7 +45,9 @@ class NeighbourLikelihood:
         size = rows.n if batch is None else min(batch, rows.n)
         chosen = np.arange(rows.n) if size == rows.n else np.sort(rng.choice(rows.n, size, replace=False))
         F, m = coordinates(kernel, rows.X), max(1, min(neighbours, rows.n - 1))
-        return NeighbourLikelihood(rows, chosen, nearest(F, F, m, "earlier", threads, tick, chosen), threads, tick)
+        return NeighbourLikelihood(
+            rows, chosen, nearest(F, F, m, "earlier", threads, tick, chosen), threads, tick
+        )
 
     def __call__(self, kernel: Kernel, noise: float) -> Evaluation:
         return sound(kernel, lambda: self._evaluate(kernel, noise))
@@ -49,5 +59,8 @@ class NeighbourLikelihood:
         )
         scale = rows.n / self.batch.size
         return rows.evaluation(
-            noise, scale * float(values.sum()), {p: scale * np.asarray(s) for p, s in slopes.items()}, scale * slope
+            noise,
+            scale * float(values.sum()),
+            {p: scale * np.asarray(s) for p, s in slopes.items()},
+            scale * slope,
         )

@@ -1,7 +1,8 @@
-"""P = Q + N with the Nystrom matrix Q = K_XZ K_ZZ^{-1} K_ZX, and its gradient: inducing points, and preconditioners.
+"""P = Q + N with the Nystrom matrix Q = K_XZ K_ZZ^{-1} K_ZX, and its gradient: inducing points, and
+preconditioners.
 
-One class serves the bound of `inducing.py` and the solves of `iterative.py`. (A partial Cholesky factor with pivots Z is the
-Nystrom matrix of those Z.)
+One class serves the bound of `inducing.py` and the solves of `iterative.py`. (A partial Cholesky factor
+with pivots Z is the Nystrom matrix of those Z.)
 """
 
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.linalg.weighted import Slopes, added, gradient
 from itergp.prior.kernels import Kernel
 
-# Of the mean of k(z, z), on the diagonal of K_ZZ. Inducing variables f(z) + noise are inducing variables too, so with any
-# jitter a bound stays a bound.
+# Of the mean of k(z, z), on the diagonal of K_ZZ. Inducing variables f(z) + noise are inducing variables too,
+# so with any jitter a bound stays a bound.
 JITTERS = (1e-10, 1e-8, 1e-6)
 
 
@@ -51,12 +52,17 @@ class Nystrom:
 
     def scaled(self) -> np.ndarray:
         """P^{-1} U = N^{-1} U (I + U^T N^{-1} U)^{-1}"""
-        return scipy.linalg.cho_solve((self.P.inner_factor, True), self.U.T, check_finite=False).T / self.N[:, None]
+        return (
+            scipy.linalg.cho_solve((self.P.inner_factor, True), self.U.T, check_finite=False).T
+            / self.N[:, None]
+        )
 
     def noise_share(self) -> float:
         """tr(P^{-1} N) = n - m + tr((I + U^T N^{-1} U)^{-1})"""
         n, m = self.U.shape
-        inverse = scipy.linalg.solve_triangular(self.P.inner_factor, np.eye(m), lower=True, check_finite=False)
+        inverse = scipy.linalg.solve_triangular(
+            self.P.inner_factor, np.eye(m), lower=True, check_finite=False
+        )
         return n - m + float((inverse**2).sum())
 
     def draws(self, w_X: np.ndarray, w_Z: np.ndarray) -> np.ndarray:

@@ -1,7 +1,9 @@
-"""What is learned, as a vector of logarithms: the kernel's parameters and the noise, with bounds and weak priors.
+"""What is learned, as a vector of logarithms: the kernel's parameters and the noise, with bounds and weak
+priors.
 
-Likelihoods without bounds run to lengthscales of 1e4 and no noise at all, and the next factorisation fails. So every
-parameter has a range, in units of the data, and a prior so wide that a few hundred rows outvote it.
+Likelihoods without bounds run to lengthscales of 1e4 and no noise at all, and the next factorisation
+fails. So every parameter has a range, in units of the data, and a prior so wide that a few hundred rows
+outvote it.
 """
 
 from collections.abc import Callable
@@ -18,14 +20,16 @@ if TYPE_CHECKING:
 
 NOISE_RANGE = (1e-6, 10.0)  # of the targets' variance: some real targets are free of noise
 SCALE_RANGE = (1e-4, 1e4)  # of the targets' variance
-LENGTH_RANGE = (1e-3, 1e3)  # of a feature's spread: its standard deviation, but for a few values far from all others
+# of a feature's spread: its standard deviation, but for a few values far from all others
+LENGTH_RANGE = (1e-3, 1e3)
 OTHER_RANGE = (1e-3, 1e3)
 PRIOR_WIDTH = 3.0  # standard deviations of the log-normal priors
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An objective in nats per observation, lower is better, with its gradient in the kernel's parameters and the noise."""
+    """An objective in nats per observation, lower is better, with its gradient in the kernel's parameters
+    and the noise."""
 
     value: float
     kernel: dict[str, Any]  # by path, as `itergp.prior.kernels.parameters` names them
@@ -51,9 +55,14 @@ class Space:
 
     @staticmethod
     def of(
-        kernel: Kernel, noise: Any, rows: "Rows", learn_noise: bool = True, own_units: "dict[str, Unit] | None" = None
+        kernel: Kernel,
+        noise: Any,
+        rows: "Rows",
+        learn_noise: bool = True,
+        own_units: "dict[str, Unit] | None" = None,
     ) -> "Space":
-        """The space for these data, the same whether they are merged or not; ranges widen where given values lie outside.
+        """The space for these data, the same whether they are merged or not; ranges widen where given
+        values lie outside.
 
         `own_units` are those of parameters that are not in the units of the columns."""
         variance = max(rows.variance, 1e-300)
@@ -62,7 +71,11 @@ class Space:
         for path, value in parameters(kernel).items():
             unit, (least, most), middle = units[path]
             value = np.atleast_1d(np.asarray(value, dtype=np.float64))
-            unit = np.broadcast_to(unit, value.shape) if np.size(unit) == value.size else np.full(value.shape, np.mean(unit))
+            unit = (
+                np.broadcast_to(unit, value.shape)
+                if np.size(unit) == value.size
+                else np.full(value.shape, np.mean(unit))
+            )
             paths.append(path)
             sizes.append(value.size)
             low.append(np.log(np.minimum(least * unit, value)))
@@ -71,12 +84,17 @@ class Space:
         if learn_noise:
             least, most = NOISE_RANGE
             given = np.atleast_1d(np.asarray(noise, dtype=np.float64))
-            own = np.maximum([rows.variance] if np.ndim(noise) == 0 else variances(rows.y, rows.counts, rows.scatter), 1e-300)
+            own = np.maximum(
+                [rows.variance] if np.ndim(noise) == 0 else variances(rows.y, rows.counts, rows.scatter),
+                1e-300,
+            )
             low.append(np.log(np.where(given > 0, np.minimum(least * own, given), least * own)))
             high.append(np.log(np.maximum(most * own, given)))
             centre.append(np.log(1e-2 * own))
         lower, upper, middles = (np.concatenate([np.zeros(0), *part]) for part in (low, high, centre))
-        return Space(kernel, tuple(paths), tuple(sizes), lower, upper, middles, learn_noise, noise, rows.total)
+        return Space(
+            kernel, tuple(paths), tuple(sizes), lower, upper, middles, learn_noise, noise, rows.total
+        )
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
@@ -121,17 +139,21 @@ class Space:
         """The names of what ended at the edge of its range."""
         edge = (theta <= self.lower + 1e-6) | (theta >= self.upper - 1e-6)
         names = [
-            f"{path}[{i}]" if size > 1 else path for path, size in zip(self.paths, self.sizes, strict=True) for i in range(size)
+            f"{path}[{i}]" if size > 1 else path
+            for path, size in zip(self.paths, self.sizes, strict=True)
+            for i in range(size)
         ]
         names += self.noise_names if self.learn_noise else []
         return tuple(name for name, hit in zip(names, edge, strict=True) if hit)
 
 
-Unit = tuple[Any, tuple[float, float], float]  # of a parameter in these data; its range and the middle of its prior, in it
+# of a parameter in these data; its range and the middle of its prior, in it
+Unit = tuple[Any, tuple[float, float], float]
 
 
 def _units(kernel: Kernel, spread: np.ndarray, variance: float, prefix: str = "") -> dict[str, Unit]:
-    """By path, as `itergp.prior.kernels.parameters` has them: each kernel in the units of the columns that it sees."""
+    """By path, as `itergp.prior.kernels.parameters` has them: each kernel in the units of the columns that
+    it sees."""
     if isinstance(kernel, OnColumns):
         spread = spread[list(kernel.columns)]
     found: dict[str, Unit] = {}

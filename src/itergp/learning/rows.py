@@ -1,4 +1,5 @@
-"""The rows that an objective is about: duplicates merged into one row each, and what merging leaves of the likelihood."""
+"""The rows that an objective is about: duplicates merged into one row each, and what merging leaves of the
+likelihood."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,12 +21,15 @@ WORST = 1e10  # nats per observation where nothing could be computed: finite, so
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """u rows that stand for `total` observations: row i is the mean of counts[i] of them, so its noise is noise / counts[i]."""
+    """u rows that stand for `total` observations: row i is the mean of counts[i] of them, so its noise is
+    noise / counts[i]."""
 
     X: np.ndarray  # (u, d)
     y: np.ndarray  # (u, t), centred
     counts: np.ndarray  # (u,)
-    scatter: Any  # squared deviations from the rows' means, summed over observations: one sum per target, or over targets too
+    # squared deviations from the rows' means, summed over observations: one sum per target, or over targets
+    # too
+    scatter: Any
 
     @staticmethod
     def of(X: ArrayLike, y: ArrayLike, counts: ArrayLike | None = None, scatter: ArrayLike = 0.0) -> "Rows":
@@ -33,18 +37,25 @@ class Rows:
         y = targets("y", y, len(X))
         counts = np.ones(len(X)) if counts is None else finite("counts", np.asarray(counts, dtype=np.float64))
         if counts.shape != (len(X),) or not (counts >= 1).all():
-            raise InputError(f"counts has shape {counts.shape}; expected ({len(X)},), each at least 1: one per row of X.")
+            raise InputError(
+                f"counts has shape {counts.shape}; expected ({len(X)},), each at least 1: one per row of X."
+            )
         y = y[:, None] if y.ndim == 1 else y
         squares = np.asarray(scatter, dtype=np.float64)
         if squares.shape not in ((), y.shape[1:]) or not ((squares >= 0) & (squares < np.inf)).all():
-            raise InputError(f"scatter is {scatter!r}; expected a sum of squares, finite and >= 0, or one per target.")
+            raise InputError(
+                f"scatter is {scatter!r}; expected a sum of squares, finite and >= 0, or one per target."
+            )
         return Rows(X, y, counts, float(squares) if squares.ndim == 0 else squares)
 
     def each(self) -> list["Rows"]:
         """Each target for itself."""
         scatter = np.asarray(self.scatter)
         if self.t > 1 and scatter.ndim == 0 and scatter:
-            raise InputError(f"scatter is one number for {self.t} targets; expected one per target, as each has its own noise.")
+            raise InputError(
+                f"scatter is one number for {self.t} targets; expected one per target, as each "
+                "has its own noise."
+            )
         return [
             Rows(self.X, self.y[:, [j]], self.counts, float(of_target))
             for j, of_target in enumerate(np.broadcast_to(scatter, self.t))
@@ -64,20 +75,22 @@ class Rows:
 
     @property
     def variance(self) -> float:
-        """The mean square of the observations, deviations inside rows included: they are centred by the prior mean."""
+        """The mean square of the observations, deviations inside rows included: they are centred by the
+        prior mean."""
         return mean_square(self.y, self.counts, self.scatter)
 
     @property
     def spread(self) -> np.ndarray:
-        """The standard deviation of each feature over the observations, but for a few values far from all others; 1 where it
-        is constant."""
+        """The standard deviation of each feature over the observations, but for a few values far from all
+        others; 1 where it is constant."""
         return centre_and_spread(np.repeat(self.X, np.rint(self.counts).astype(np.intp), axis=0))[1]
 
     def N(self, noise: float) -> np.ndarray:
         return noise / self.counts
 
     def origin(self, kernel: Kernel) -> np.ndarray:
-        """A point from which inputs are counted, where k allows it: far from it, coordinates would round before they differ."""
+        """A point from which inputs are counted, where k allows it: far from it, coordinates would round
+        before they differ."""
         return self.X[:32].mean(axis=0) if kernel.stationary else np.zeros(self.X.shape[1])
 
     def within(self, noise: float) -> tuple[float, float]:
@@ -89,7 +102,9 @@ class Rows:
         lost, scatter = self.t * (self.total - self.n), float(np.sum(self.scatter))
         if lost == 0.0 and scatter == 0.0:
             return 0.0, 0.0
-        value = 0.5 * (scatter / noise + lost * np.log(2.0 * np.pi * noise) + self.t * float(np.log(self.counts).sum()))
+        value = 0.5 * (
+            scatter / noise + lost * np.log(2.0 * np.pi * noise) + self.t * float(np.log(self.counts).sum())
+        )
         return float(value), 0.5 * (lost - scatter / noise) / noise
 
     def some(self, chosen: np.ndarray) -> "Rows":
@@ -99,7 +114,8 @@ class Rows:
         return Rows(self.X[chosen], self.y[chosen], self.counts[chosen], share * self.scatter)
 
     def evaluation(self, noise: float, value: float, slopes: Slopes, slope: float) -> Evaluation:
-        """- log likelihood of the means with its gradients, as nats per observation with the deviations in it."""
+        """- log likelihood of the means with its gradients, as nats per observation with the deviations in
+        it."""
         within, within_slope = self.within(noise)
         per = 1.0 / self.total
         return Evaluation(
@@ -110,7 +126,8 @@ class Rows:
 
 
 def sound(kernel: Kernel, evaluate: Callable[[], Evaluation]) -> Evaluation:
-    """What `evaluate` returns, where that is finite; else WORST without a slope. Nothing else leaves an objective."""
+    """What `evaluate` returns, where that is finite; else WORST without a slope. Nothing else leaves an
+    objective."""
     try:
         with np.errstate(all="ignore"):
             found = evaluate()

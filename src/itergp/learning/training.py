@@ -1,7 +1,8 @@
-"""Hyper-parameters from data: objectives in stages, each minimised by L-BFGS-B, within a time limit that is kept.
+"""Hyper-parameters from data: objectives in stages, each minimised by L-BFGS-B, within a time limit that
+is kept.
 
-The best point seen is returned whatever ends a stage: convergence, the clock, Ctrl-C. Without a limit in seconds the work is
-counted, so that the same data give the same bits.
+The best point seen is returned whatever ends a stage: convergence, the clock, Ctrl-C. Without a limit in
+seconds the work is counted, so that the same data give the same bits.
 """
 
 import time
@@ -104,7 +105,8 @@ class Run:
     per_evaluation: float = 0.0  # seconds, of the last stage
     per_pair: float = 0.0  # seconds, of the last search for neighbours
     batch: int = 1  # rows of the last stage with neighbours
-    tolerance: float = 1e7 * float(np.finfo(np.float64).eps)  # at which an optimiser has converged: SciPy's own
+    # at which an optimiser has converged: SciPy's own
+    tolerance: float = 1e7 * float(np.finfo(np.float64).eps)
     shared: Shared | None = None  # where the space is that of a reduced kernel
     before: "Before | None" = None  # an attempt
 
@@ -127,8 +129,13 @@ class Run:
         return time.monotonic() - began
 
     def summed(self, rows: Rows, make: Callable[[Rows], Objective]) -> Objective:
-        """The objective of these rows; where each target has a noise of its own, the sum of each target's objective."""
-        return make(rows) if np.ndim(self.space.noise) == 0 else over_targets([make(of_target) for of_target in rows.each()])
+        """The objective of these rows; where each target has a noise of its own, the sum of each target's
+        objective."""
+        return (
+            make(rows)
+            if np.ndim(self.space.noise) == 0
+            else over_targets([make(of_target) for of_target in rows.each()])
+        )
 
     def reduce(self, shared: Shared, kernel: Kernel, noise: Any, rows: Rows) -> None:
         """Go on with a reduced kernel."""
@@ -145,7 +152,12 @@ class Run:
         before, self.before = self.before, None
         if before is None or before.objective - self.objective > before.price:
             return True
-        self.shared, self.space, self.theta, self.objective = before.shared, before.space, before.theta, before.objective
+        self.shared, self.space, self.theta, self.objective = (
+            before.shared,
+            before.space,
+            before.theta,
+            before.objective,
+        )
         self.ended = before.ended
         return False
 
@@ -181,10 +193,19 @@ class Run:
 
         try:
             options = {"maxiter": iterations, "maxcor": 20, "ftol": self.tolerance}
-            found = minimize(total, best, jac=True, method="L-BFGS-B", bounds=self.space.bounds, callback=after, options=options)
+            found = minimize(
+                total,
+                best,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=self.space.bounds,
+                callback=after,
+                options=options,
+            )
             self.ended = Ending.LIMIT if found.nit >= iterations else Ending.CONVERGED
         finally:
-            if not evaluations:  # the clock ended the stage before it began: what the last one reached still holds
+            # the clock ended the stage before it began: what the last one reached still holds
+            if not evaluations:
                 self.objective = reached
             self.theta = best
             self.per_evaluation = (time.monotonic() - began) / max(1, evaluations)
@@ -203,14 +224,14 @@ def learn(
     seconds: float | None = None,
     seed: int = 0,
     callback: Callable[[Record], Any] | None = None,
-    compute: Compute = Compute(),  # noqa: B008 (frozen)
+    compute: Compute = Compute(),
 ) -> Learned:
     """The kernel's parameters and the noise that explain y, from the values given.
 
-    y is centred by the prior mean already; row i stands for counts[i] observations with the same input, of which it is the
-    mean, and `scatter` is the sum of squares around these means. A `noise` for each target is learned for each target, and
-    asks for the scatter of each; one number is the noise of all. `seconds` limits the time; the result is valid whenever
-    it ends.
+    y is centred by the prior mean already; row i stands for counts[i] observations with the same input, of
+    which it is the mean, and `scatter` is the sum of squares around these means. A `noise` for each target
+    is learned for each target, and asks for the scatter of each; one number is the noise of all. `seconds`
+    limits the time; the result is valid whenever it ends.
     """
     require_working_room()
     rows = Rows.of(X, y, counts, scatter)
@@ -235,7 +256,10 @@ def learn(
 
 def _checked(noise: Any, targets: int) -> Any:
     if np.ndim(noise) and np.shape(noise) != (targets,):
-        raise InputError(f"noise has shape {np.shape(noise)}; expected a number, or one value for each of {targets} targets.")
+        raise InputError(
+            f"noise has shape {np.shape(noise)}; expected a number, or one value for each of "
+            f"{targets} targets."
+        )
     return noise_variance("noise", noise, targets)
 
 
@@ -243,7 +267,8 @@ Stage = tuple[str, Objective, int]  # a name, what is minimised, and for how man
 
 
 def _stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
-    """The stages of a method, each made when the one before it has ended: so it starts from where that led."""
+    """The stages of a method, each made when the one before it has ended: so it starts from where that
+    led."""
     if method in ("auto", "exact", "subset") and is_wide(run.kernel, rows):
         return wide_stages(rows, run, seed, rows.n if method == "exact" else MOST_ROWS)
     if method == "auto":
@@ -296,11 +321,16 @@ def _sgpr(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     from itergp.learning.inducing import sgpr
 
     how: dict[str, Any] = {"seed": seed, "compute": compute}
-    yield "inducing points", run.summed(rows, lambda of: sgpr(of.X, of.y, INDUCING_POINTS, **_merged(of), **how)), 100
+    yield (
+        "inducing points",
+        run.summed(rows, lambda of: sgpr(of.X, of.y, INDUCING_POINTS, **_merged(of), **how)),
+        100,
+    )
 
 
 def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
-    """The computation-aware ELBO of pseudo-inputs, from where the neighbours lead; the actions are chosen anew twice."""
+    """The computation-aware ELBO of pseudo-inputs, from where the neighbours lead; the actions are chosen
+    anew twice."""
     from itergp.learning.actions import elbo
     from itergp.posterior.combined import condition
     from itergp.prior.gp import Prior
@@ -310,7 +340,9 @@ def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     def with_actions() -> Objective:
         kernel, noise = run.space.values(run.theta)
         block, N = PseudoInput(block_size=BLOCK), rows.N(float(np.min(noise)))
-        Q = condition(Prior(kernel), rows.X, rows.y, N, block, MaxActions(min(BLOCK, rows.n)), compute, seed).actions
+        Q = condition(
+            Prior(kernel), rows.X, rows.y, N, block, MaxActions(min(BLOCK, rows.n)), compute, seed
+        ).actions
         return run.summed(rows, lambda of: elbo(of.X, of.y, Q, **_merged(of), compute=compute, tick=run.tick))
 
     yield from _neighbours(rows, run, seed, compute)
@@ -319,11 +351,13 @@ def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
 
 
 def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
-    """A small batch while the metric is still far off, then all rows, with the neighbours found anew between rounds.
+    """A small batch while the metric is still far off, then all rows, with the neighbours found anew
+    between rounds.
 
-    Within a time limit a batch has its neighbours among as many rows as can be searched in a share of the time: the likelihood
-    of those rows, that is. Where even the first batch might take too long a few rows come before, so that something is learned
-    in any case; else they do not, since few rows can mislead where there are many features.
+    Within a time limit a batch has its neighbours among as many rows as can be searched in a share of the
+    time: the likelihood of those rows, that is. Where even the first batch might take too long a few rows
+    come before, so that something is learned in any case; else they do not, since few rows can mislead
+    where there are many features.
     """
 
     def at(batch: int | None, m: int, pool: int | None = None) -> Objective:
@@ -331,18 +365,31 @@ def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[S
         found = NeighbourLikelihood.at(run.kernel, some, m, batch, seed, compute.threads, run.tick)
         run.batch = found.batch.size
         run.per_pair = 2.0 * (time.monotonic() - began) / (run.batch * some.n)
-        return run.summed(found.rows, lambda of: replace(found, rows=of))  # the neighbours are those of all targets
+        # the neighbours are those of all targets
+        return run.summed(found.rows, lambda of: replace(found, rows=of))
 
     batch, pool, before = None, None, np.inf
-    few = 0 if run.seconds is None or rows.n <= FEW_ROWS else _in_a_hurry(rows.n, run, at(PROBE, NEIGHBOURS // 2, POOL))
+    few = (
+        0
+        if run.seconds is None or rows.n <= FEW_ROWS
+        else _in_a_hurry(rows.n, run, at(PROBE, NEIGHBOURS // 2, POOL))
+    )
     if few:
         yield "neighbours, a few rows", at(None, NEIGHBOURS // 2, few), 15
     if rows.n > SMALL_BATCH:
-        yield "neighbours, a small batch", at(SMALL_BATCH // 2, NEIGHBOURS // 2, _searchable(SMALL_BATCH // 2, run)), 15
+        yield (
+            "neighbours, a small batch",
+            at(SMALL_BATCH // 2, NEIGHBOURS // 2, _searchable(SMALL_BATCH // 2, run)),
+            15,
+        )
         yield "neighbours, a batch", at(SMALL_BATCH, NEIGHBOURS, _searchable(SMALL_BATCH, run)), 15
         batch, pool = _affordable(rows.n, run, rounds=2)
     for _ in range(ROUNDS):
-        yield "neighbours, all rows" if batch is None else "neighbours, a large batch", at(batch, NEIGHBOURS, pool), 15
+        yield (
+            "neighbours, all rows" if batch is None else "neighbours, a large batch",
+            at(batch, NEIGHBOURS, pool),
+            15,
+        )
         if before - run.objective >= SETTLED:
             before = run.objective
             continue
@@ -358,7 +405,8 @@ def _few(rows: Rows, count: int, seed: int) -> Rows:
 
 
 def _in_a_hurry(n: int, run: Run, probe: Objective) -> int:
-    """With how few rows to begin; 0 where the first batch takes less than half of the time that is left, search included."""
+    """With how few rows to begin; 0 where the first batch takes less than half of the time that is left,
+    search included."""
     per_row, batch = run.seconds_of(probe) / run.batch, min(n, SMALL_BATCH // 2)
     search = 0.5 * run.per_pair * batch * n
     if EVALUATIONS * per_row * batch + search < 0.5 * run.left:
@@ -367,15 +415,16 @@ def _in_a_hurry(n: int, run: Run, probe: Objective) -> int:
 
 
 def _searchable(batch: int, run: Run) -> int | None:
-    """Among how many rows the neighbours of a batch can be sought in a share of the time that is left; None: any."""
+    """Among how many rows the neighbours of a batch can be sought in a share of the time that is left;
+    None: any."""
     if run.seconds is None:
         return None
     return max(POOL, int(2.0 * SEARCH_SHARE * run.left / (batch * max(run.per_pair, 1e-12))))
 
 
 def _affordable(n: int, run: Run, rounds: int) -> tuple[int | None, int | None]:
-    """A batch for which the time that is left allows so many rounds of 15 iterations, each with its search, and the rows among
-    which its neighbours are sought; None: all rows."""
+    """A batch for which the time that is left allows so many rounds of 15 iterations, each with its
+    search, and the rows among which its neighbours are sought; None: all rows."""
     pool = min(n, _searchable(SMALL_BATCH, run) or n)
     per_row = rounds * (15.0 * max(run.per_evaluation, 1e-6) / run.batch + 0.5 * run.per_pair * pool)
     batch = run.left / per_row

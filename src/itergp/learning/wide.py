@@ -1,16 +1,18 @@
-"""Wide tables: one lengthscale that all features share, and further ones for the few features that matter most.
+"""Wide tables: one lengthscale that all features share, and further ones for the few features that matter
+most.
 
-One lengthscale for each of a thousand features cannot be learned from a thousand rows: the likelihood rises, predictions get
-worse. So the kernel is learned as k(s) with
+One lengthscale for each of a thousand features cannot be learned from a thousand rows: the likelihood
+rises, predictions get worse. So the kernel is learned as k(s) with
 
     s = |f - f'|^2 / L^2 + sum_c (f_c - f'_c)^2 / M_c^2,    f = x / the lengthscales given,
 
-where the sum has the chosen features only. The first distance never changes: it is computed once, by direct differences, and
-then an evaluation costs no more for many features than for one. Both parts only ever add, so nothing cancels.
+where the sum has the chosen features only. The first distance never changes: it is computed once, by
+direct differences, and then an evaluation costs no more for many features than for one. Both parts only
+ever add, so nothing cancels.
 
-A feature is a candidate where the likelihood would rise most if the kernel were multiplied by 1 + e h(x_c) h(x'_c), for h the
-feature or its square, standardised. It is kept where the likelihood pays log d + log(n) / 2 nats for it: the price of choosing
-one of d (the extended BIC), so that pure chance does not choose.
+A feature is a candidate where the likelihood would rise most if the kernel were multiplied by 1 + e h(x_c)
+h(x'_c), for h the feature or its square, standardised. It is kept where the likelihood pays log d + log(n)
+/ 2 nats for it: the price of choosing one of d (the extended BIC), so that pure chance does not choose.
 """
 
 from collections.abc import Iterator
@@ -56,7 +58,11 @@ def _leaf(kernel: Kernel, path: str = "") -> tuple[str, Any] | None:
     formulas = type(kernel).__call__, getattr(type(kernel), "features", None)
     if formulas != (Stationary.__call__, Stationary.features):
         return None
-    return (path, kernel) if all(np.ndim(v) == 0 for name, v in parameters(kernel).items() if name != "lengthscale") else None
+    return (
+        (path, kernel)
+        if all(np.ndim(v) == 0 for name, v in parameters(kernel).items() if name != "lengthscale")
+        else None
+    )
 
 
 def leaf_of(kernel: Kernel) -> tuple[str, Any]:
@@ -98,7 +104,8 @@ class Shared:
         return with_parameters(reduced, {self.path: self.unit / np.sqrt(weights)})
 
     def also(self, kernel: Kernel, candidates: np.ndarray, spread: np.ndarray) -> tuple["Shared", Kernel]:
-        """With more features chosen, and the reduced kernel to begin with: they matter at a few times their spread."""
+        """With more features chosen, and the reduced kernel to begin with: they matter at a few times
+        their spread."""
         begin = 3.0 * (spread / self.unit)[candidates]
         lengthscales = np.concatenate([parameters(kernel)[self.path], begin])
         return replace(self, chosen=(*self.chosen, *map(int, candidates))), self.reduced(kernel, lengthscales)
@@ -111,12 +118,15 @@ class Shared:
     def name(self, of_reduced: str) -> str:
         """A parameter of the reduced kernel as one of the kernel."""
         path, _, index = of_reduced.rstrip("]").partition("[")
-        return f"{path}[{self.chosen[int(index) - 1]}]" if path == self.path and index and int(index) else path
+        return (
+            f"{path}[{self.chosen[int(index) - 1]}]" if path == self.path and index and int(index) else path
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class SharedLikelihood:
-    """The exact likelihood, as a function of the reduced kernel and the noise. The lower half of S is |f_i - f_j|^2."""
+    """The exact likelihood, as a function of the reduced kernel and the noise. The lower half of S is |f_i
+    - f_j|^2."""
 
     shared: Shared
     rows: Rows
@@ -125,7 +135,9 @@ class SharedLikelihood:
 
     @staticmethod
     def of(shared: Shared, rows: Rows, tick: Tick = no_tick) -> "SharedLikelihood":
-        require_bytes(4 * 8.0 * rows.n**2, f"The exact likelihood of {rows.n} rows", "Learn by another method.")
+        require_bytes(
+            4 * 8.0 * rows.n**2, f"The exact likelihood of {rows.n} rows", "Learn by another method."
+        )
         F, S = (rows.X - rows.origin(shared.given)) / shared.unit, np.empty((rows.n, rows.n))
         for i in range(0, rows.n, STRIP):
             tick()
@@ -161,9 +173,18 @@ class SharedLikelihood:
 
     def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
         value, W = self._weighted(kernel, noise)
-        (path, leaf), weight, lengthscales = leaf_of(kernel), _scale(kernel), parameters(kernel)[self.shared.path]
+        (path, leaf), weight, lengthscales = (
+            leaf_of(kernel),
+            _scale(kernel),
+            parameters(kernel)[self.shared.path],
+        )
         others = [name for name in parameters(leaf) if name != "lengthscale"]
-        total, in_distance, in_chosen, in_others = 0.0, 0.0, np.zeros(lengthscales.size - 1), np.zeros(len(others))
+        total, in_distance, in_chosen, in_others = (
+            0.0,
+            0.0,
+            np.zeros(lengthscales.size - 1),
+            np.zeros(len(others)),
+        )
         for here, before, s, parts in self._strips(kernel):
             w = weight * _both_halves(W[here, before], here.start)
             up, down = leaf.profile(np.exp(STEP) * s), leaf.profile(np.exp(-STEP) * s)
@@ -173,13 +194,18 @@ class SharedLikelihood:
             slope /= np.maximum(s, 1e-300)
             in_chosen += [float((slope * part).sum()) for part in parts]
             in_others += [float((w * _differences(leaf, name, s)).sum()) for name in others]
-        slopes: dict[str, Any] = {f"{path}{name}": slope for name, slope in zip(others, in_others, strict=True)}
-        slopes |= {name: total / scale for name, scale in parameters(kernel).items() if not name.startswith(path)}
+        slopes: dict[str, Any] = {
+            f"{path}{name}": slope for name, slope in zip(others, in_others, strict=True)
+        }
+        slopes |= {
+            name: total / scale for name, scale in parameters(kernel).items() if not name.startswith(path)
+        }
         slopes[self.shared.path] = -2.0 * np.array([in_distance - in_chosen.sum(), *in_chosen]) / lengthscales
         return self.rows.evaluation(noise, value, slopes, float((np.diag(W) / self.rows.counts).sum()))
 
     def gains(self, kernel: Kernel, noise: float) -> np.ndarray:
-        """Of each feature, by how much the likelihood rises with e where k is multiplied by 1 + e h(x_c) h(x'_c)."""
+        """Of each feature, by how much the likelihood rises with e where k is multiplied by 1 + e h(x_c)
+        h(x'_c)."""
         _, W = self._weighted(kernel, noise)
         _, leaf = leaf_of(kernel)
         for here, before, s, _ in self._strips(kernel):
@@ -216,8 +242,8 @@ def _standardised(h: np.ndarray) -> np.ndarray:
 
 
 def stages(rows: Rows, run: "Run", seed: int, most: int) -> Iterator["Stage"]:
-    """What is learned of a wide table: on some rows, where features are chosen, then on `most`; within a time limit on a few
-    rows first."""
+    """What is learned of a wide table: on some rows, where features are chosen, then on `most`; within a
+    time limit on a few rows first."""
     kernel, noise = run.space.values(run.theta)
     shared = Shared(kernel, rows.X.shape[1])
     run.reduce(shared, shared.reduced(kernel, 1.0), noise, rows)
@@ -247,7 +273,10 @@ def _objective(likelihood: SharedLikelihood, run: "Run") -> Objective:
 def _choosing(likelihood: SharedLikelihood, run: "Run", rows: Rows) -> Iterator["Stage"]:
     """More features for as long as they pay."""
     n, d = likelihood.rows.n, rows.X.shape[1]
-    price, room = (np.log(d) + 0.5 * np.log(n)) / likelihood.rows.total, min(MOST_CHOSEN, n // ROWS_PER_CHOSEN)
+    price, room = (
+        (np.log(d) + 0.5 * np.log(n)) / likelihood.rows.total,
+        min(MOST_CHOSEN, n // ROWS_PER_CHOSEN),
+    )
     batch, gains, spread = FIRST, None, rows.spread
     while batch and run.shared and len(run.shared.chosen) + batch <= room:
         kernel, noise = run.space.values(run.theta)

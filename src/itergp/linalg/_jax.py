@@ -1,8 +1,9 @@
 """Tiles in JAX: any kernel whose formula follows the array namespace, on CPU, GPU or TPU.
 
-JAX evaluates a tile, fused from distances to profile, in the tile's dtype, and hands it over as float64; the product
-with it is BLAS in float64 (measured: XLA's own products of such tiles were two to ten times slower, and summing in
-float32 would cost the accuracy). One shape is compiled per number of features, for every n and all parameter values.
+JAX evaluates a tile, fused from distances to profile, in the tile's dtype, and hands it over as float64;
+the product with it is BLAS in float64 (measured: XLA's own products of such tiles were two to ten times
+slower, and summing in float32 would cost the accuracy). One shape is compiled per number of features, for
+every n and all parameter values.
 """
 
 import functools
@@ -37,7 +38,8 @@ def _register(cls: type) -> None:
     def flatten(kernel: Any) -> tuple[list[Any], tuple[Any, ...]]:
         return [getattr(kernel, name) for name in data], tuple(getattr(kernel, name) for name in static)
 
-    def unflatten(fixed: tuple[Any, ...], leaves: Any) -> Any:  # without the checks: leaves may be gradients or tracers
+    # without the checks: leaves may be gradients or tracers
+    def unflatten(fixed: tuple[Any, ...], leaves: Any) -> Any:
         kernel: Any = object.__new__(cls)
         for name, value in zip([*data, *static], [*leaves, *fixed], strict=True):
             object.__setattr__(kernel, name, value)
@@ -47,7 +49,8 @@ def _register(cls: type) -> None:
 
 
 def as_tree(kernel: Kernel, dtype: Any) -> Kernel:
-    """The kernel with arrays for parameters: Python numbers would be compiled in, and every value compiled anew.
+    """The kernel with arrays for parameters: Python numbers would be compiled in, and every value compiled
+    anew.
 
     All that JAX is asked for here goes through this, and ends here where JAX cannot answer.
     """
@@ -64,8 +67,8 @@ def _squared_distance(F0: Any, F1: Any) -> Any:
 def _slopes_of_distance(parts: tuple[Any, Any, Any], P: Any) -> tuple[Any, Any]:
     """Of sum_ij P_ij |f_i - f'_j|^2 in F0 and F1.
 
-    Profiles in r have P of the order 1 / r: where points differ by rounding only, P f - P f' would be rounding times that.
-    What such pairs contribute is P s, of the order r, and left out.
+    Profiles in r have P of the order 1 / r: where points differ by rounding only, P f - P f' would be
+    rounding times that. What such pairs contribute is P s, of the order r, and left out.
     """
     F0, F1, s = parts
     P = jnp.where(s > 1e-16 * jnp.maximum(jnp.max(F0 * F0), jnp.max(F1 * F1)), P, 0.0)
@@ -81,10 +84,11 @@ _squared_distance.defvjp(_distance_and_parts, _slopes_of_distance)
 
 
 def differentiable(kernel: Any, X0: Any, X1: Any) -> Any:
-    """k(X0, X1), by the same operations, with a gradient that is a product of matrices instead of a loop over features.
+    """k(X0, X1), by the same operations, with a gradient that is a product of matrices instead of a loop
+    over features.
 
-    Several times faster than autodiff through the loop, and faster to compile. Values still come from direct differences;
-    only their slopes are summed as P F, and a slope cannot become indefinite.
+    Several times faster than autodiff through the loop, and faster to compile. Values still come from
+    direct differences; only their slopes are summed as P F, and a slope cannot become indefinite.
     """
     formula = type(kernel).__call__
     if formula is Stationary.__call__:
@@ -102,18 +106,22 @@ def differentiable(kernel: Any, X0: Any, X1: Any) -> Any:
 
 @jax.jit
 def _formula(kernel: Kernel, X0: Any, X1: Any) -> Any:
-    """For `supports`: a function of the module is traced once for each structure, a lambda each time it is asked."""
+    """For `supports`: a function of the module is traced once for each structure, a lambda each time it is
+    asked."""
     return kernel(X0, X1)
 
 
 @jax.jit
 def _tile(kernel: Kernel, X0T: Any, X1T: Any) -> Any:
-    return kernel(X0T.T, X1T.T).astype(jnp.float64)  # features first: contiguous reads in the loop over features
+    # features first: contiguous reads in the loop over features
+    return kernel(X0T.T, X1T.T).astype(jnp.float64)
 
 
 @jax.jit
 def _slopes(kernel: Kernel, X0: Any, X1: Any, W: Any) -> Any:
-    return jax.grad(lambda kernel, X0: jnp.sum(W * differentiable(kernel, X0, X1)), argnums=(0, 1))(kernel, X0)
+    return jax.grad(lambda kernel, X0: jnp.sum(W * differentiable(kernel, X0, X1)), argnums=(0, 1))(
+        kernel, X0
+    )
 
 
 def point_variances(kernel: Any, X: Any) -> Any:
@@ -164,19 +172,25 @@ class JaxEngine(TiledEngine):
         X0T, X1T = np.ascontiguousarray(X0.T, dtype=dtype), np.ascontiguousarray(X1.T, dtype=dtype)
         return np.asarray(_tile(as_tree(kernel, dtype), X0T, X1T))
 
-    def gradient(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple[Kernel, np.ndarray]:
+    def gradient(
+        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray
+    ) -> tuple[Kernel, np.ndarray]:
         T, in_inputs = GRADIENT_TILE, np.zeros_like(X0)
         in_parameters = jax.tree.map(np.zeros_like, as_tree(kernel, np.float64))
         for i in range(0, X0.shape[0], T):
             for j in range(0, X1.shape[0], T):
                 # A B^T by BLAS: inside the tile it would be compiled anew for every rank
-                slopes, slope = self.weighted_gradient(kernel, X0[i : i + T], X1[j : j + T], A[i : i + T] @ B[j : j + T].T)
+                slopes, slope = self.weighted_gradient(
+                    kernel, X0[i : i + T], X1[j : j + T], A[i : i + T] @ B[j : j + T].T
+                )
                 in_parameters = jax.tree.map(lambda total, new: total + new, in_parameters, slopes)
                 in_inputs[i : i + T] += slope
         return in_parameters, in_inputs
 
     @_with_x64
-    def weighted_gradient(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> tuple[Kernel, np.ndarray]:
+    def weighted_gradient(
+        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray
+    ) -> tuple[Kernel, np.ndarray]:
         """Gradient of sum_ij W_ij k(x_i, x'_j), for at most one tile, in the parameters and in X0."""
         T = GRADIENT_TILE
         padded = np.zeros((T, T))

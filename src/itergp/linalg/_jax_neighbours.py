@@ -1,7 +1,9 @@
-"""The likelihood of rows given their nearest rows, in JAX: any kernel whose formula follows the array namespace.
+"""The likelihood of rows given their nearest rows, in JAX: any kernel whose formula follows the array
+namespace.
 
-With w = C^{-1} c and a = C^{-1} y_J, the derivative of -log p(y_i | y_J) in the kernel matrix of (J, i) is the symmetric part
-of w q^T, with w extended by -1 and q = slope * w - u; so no factorisation is differentiated.
+With w = C^{-1} c and a = C^{-1} y_J, the derivative of -log p(y_i | y_J) in the kernel matrix of (J, i) is
+the symmetric part of w q^T, with w extended by -1 and q = slope * w - u; so no factorisation is
+differentiated.
 """
 
 from functools import partial
@@ -21,7 +23,14 @@ CHUNK = 256  # matrices at once: larger batches of small factorisations hang on 
 
 
 def likelihood(
-    kernel: Kernel, X: np.ndarray, y: np.ndarray, N: np.ndarray, share: np.ndarray, rows: np.ndarray, J: np.ndarray, tick: Tick
+    kernel: Kernel,
+    X: np.ndarray,
+    y: np.ndarray,
+    N: np.ndarray,
+    share: np.ndarray,
+    rows: np.ndarray,
+    J: np.ndarray,
+    tick: Tick,
 ) -> tuple[np.ndarray, dict[str, Any], float]:
     """As `itergp.linalg.neighbours.likelihood` says."""
     points = np.concatenate([J, rows[:, None]], axis=1)
@@ -35,7 +44,9 @@ def likelihood(
             some = np.concatenate([some, np.full((CHUNK - count, some.shape[1]), -1, dtype=some.dtype)])
             there = some >= 0
             noise = np.where(there, N[some], 0.0)
-            value, gradient, slope = _chunk(tree, X[some], np.where(there[..., None], y[some], 0.0), noise, share[some], there)
+            value, gradient, slope = _chunk(
+                tree, X[some], np.where(there[..., None], y[some], 0.0), noise, share[some], there
+            )
             values[start : start + count] = np.asarray(value)[:count]
             in_noise += float(slope)
             for path, part in parameters(gradient).items():
@@ -48,7 +59,8 @@ def _chunk(kernel: Any, X: Any, y: Any, N: Any, share: Any, there: Any) -> Any:
     w, q, values = jax.vmap(_conditional, in_axes=(None, 0, 0, 0, 0))(kernel, X, y, N, there)
 
     def contracted(kernel: Any) -> Any:
-        formula = kernel if X.shape[-1] <= UNROLLED else partial(differentiable, kernel)  # which keeps no differences
+        # which keeps no differences
+        formula = kernel if X.shape[-1] <= UNROLLED else partial(differentiable, kernel)
         K = jax.vmap(lambda points: formula(points, points))(X)
         return jnp.sum(w[:, :, None] * q[:, None, :] * K)
 

@@ -1,4 +1,5 @@
-"""The reference engine: the oracle of the others, and the choice for small n, where there is no start-up to pay."""
+"""The reference engine: the oracle of the others, and the choice for small n, where there is no start-up
+to pay."""
 
 import numpy as np
 
@@ -15,10 +16,13 @@ class NumpyEngine(TiledEngine):
         return ""
 
     def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        # parameters that are float64 vectors would promote the tile, and a stored one would differ from a fresh one
+        # parameters that are float64 vectors would promote the tile, and a stored one would differ from a
+        # fresh one
         return np.asarray(kernel(np.asarray(X0, dtype=dtype), np.asarray(X1, dtype=dtype)), dtype=dtype)
 
-    def gradient(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple[Kernel, np.ndarray]:
+    def gradient(
+        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray
+    ) -> tuple[Kernel, np.ndarray]:
         """By central differences: slow, accurate to about 1e-9, and independent of any autodiff."""
 
         def rows(k: Kernel, X: np.ndarray) -> np.ndarray:  # sum_j (A B^T)_ij k(x_i, x'_j), for each i
@@ -33,7 +37,9 @@ class NumpyEngine(TiledEngine):
                 for sign in (1.0, -1.0):
                     moved = np.array(value, dtype=np.float64)
                     moved[index] += sign * step
-                    ends.append(rows(with_parameters(kernel, {path: moved if moved.ndim else float(moved)}), X0).sum())
+                    ends.append(
+                        rows(with_parameters(kernel, {path: moved if moved.ndim else float(moved)}), X0).sum()
+                    )
                 slope[index] = (ends[0] - ends[1]) / (2 * step)
             slopes[path] = slope
         in_inputs = np.zeros_like(X0)

@@ -1,7 +1,8 @@
 """Where n x r numbers live: the actions Q, the products K Q, and the Cholesky factor of their Gram matrix.
 
-All are append-only, and what was appended never changes. So a state keeps its view of the first rows and columns while a
-later one goes on in the same memory; two that go on from the same state do not see each other (the second one copies).
+All are append-only, and what was appended never changes. So a state keeps its view of the first rows and
+columns while a later one goes on in the same memory; two that go on from the same state do not see each
+other (the second one copies).
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ import scipy.sparse as sp
 from itergp.linalg.blas import NARROW
 
 CHUNK = 64  # columns per allocation
-ROOM = 4  # where rows are appended, there is room for a quarter more: a number is copied about four times in a long stream
+# where rows are appended, there is room for a quarter more: a number is copied about four times in a long
+# stream
+ROOM = 4
 SLAB = 256  # rows of L at once, where there are many of them and few right-hand sides
 
 
@@ -97,13 +100,16 @@ class Columns:
         return sum((np.einsum("nr,nr->n", array, array) for array in self.arrays), np.zeros(self.n))
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
-        return np.concatenate([array[indices] for array in self.arrays] or [np.zeros((len(indices), 0))], axis=1)
+        return np.concatenate(
+            [array[indices] for array in self.arrays] or [np.zeros((len(indices), 0))], axis=1
+        )
 
     def with_rows(self, new: np.ndarray) -> "Columns":
         """More rows below, in the same memory while there is room."""
         n, chunks, start = self.n + new.shape[0], [], 0
         for chunk, used in self.chunks:
-            if chunk.rows != self.n or chunk.array.shape[0] < n:  # somebody else went on from here, or there is no room
+            # somebody else went on from here, or there is no room
+            if chunk.rows != self.n or chunk.array.shape[0] < n:
                 chunk = chunk.copy(self.n, used, n - self.n + n // ROOM)
             chunk.array[self.n : n, :used] = new[:, start : start + used]
             chunk.rows = n
@@ -148,7 +154,9 @@ class Basis:
 
     def inner(self, V: np.ndarray) -> np.ndarray:
         """Q^T V"""
-        products = [part.inner(V) if isinstance(part, Columns) else np.asarray(part.T @ V) for part in self.parts]
+        products = [
+            part.inner(V) if isinstance(part, Columns) else np.asarray(part.T @ V) for part in self.parts
+        ]
         return np.concatenate(products) if products else np.zeros((0, V.shape[1]))
 
     def combine(self, C: np.ndarray) -> np.ndarray:
@@ -158,13 +166,20 @@ class Basis:
             size = part.size if isinstance(part, Columns) else part.shape[1]
             some = C[start : start + size]
             if len(some):
-                out += part.combine(some) if isinstance(part, Columns) else np.asarray(part[:, : len(some)] @ some)
+                out += (
+                    part.combine(some)
+                    if isinstance(part, Columns)
+                    else np.asarray(part[:, : len(some)] @ some)
+                )
             start += size
         return out
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
         """Q[indices], dense."""
-        parts = [part.rows(indices) if isinstance(part, Columns) else part[indices].toarray() for part in self.parts]
+        parts = [
+            part.rows(indices) if isinstance(part, Columns) else part[indices].toarray()
+            for part in self.parts
+        ]
         return np.concatenate(parts, axis=1) if parts else np.zeros((len(indices), 0))
 
     def actions(self, stop: int) -> np.ndarray | sp.csc_array:
@@ -186,7 +201,10 @@ class Basis:
 
     def sparse_actions(self) -> tuple[np.ndarray, sp.csc_array]:
         """A mask of the actions that are sparse, and these as one matrix."""
-        mask = [np.full(part.size if isinstance(part, Columns) else part.shape[1], sp.issparse(part)) for part in self.parts]
+        mask = [
+            np.full(part.size if isinstance(part, Columns) else part.shape[1], sp.issparse(part))
+            for part in self.parts
+        ]
         some = [part for part in self.parts if sp.issparse(part)]
         Q = sp.csc_array(sp.hstack(some)) if some else sp.csc_array((self.n, 0))
         return np.concatenate([np.zeros(0, dtype=bool), *mask]), Q
@@ -204,7 +222,11 @@ class Basis:
         """A mask of the rows whose unit vector lies in the span of the actions: |Q^T e_j| = 1."""
         lengths = np.zeros(self.n)
         for part in self.parts:
-            lengths += part.squared_rows() if isinstance(part, Columns) else np.asarray(part.multiply(part).sum(axis=1))
+            lengths += (
+                part.squared_rows()
+                if isinstance(part, Columns)
+                else np.asarray(part.multiply(part).sum(axis=1))
+            )
         return lengths > 1.0 - 1e-6
 
     def with_rows(self, KQ_new: np.ndarray) -> "Basis":
@@ -281,7 +303,8 @@ class Factor:
 
 
 def _slabs(size: int) -> list[tuple[slice, slice]]:
-    """Rows of L, and those before them. LAPACK is given a copy of its matrix, which takes longer than a solve; BLAS is not."""
+    """Rows of L, and those before them. LAPACK is given a copy of its matrix, which takes longer than a
+    solve; BLAS is not."""
     return [(slice(start, min(start + SLAB, size)), slice(0, start)) for start in range(0, size, SLAB)]
 
 
@@ -292,11 +315,14 @@ def _solve(L: np.ndarray, B: np.ndarray, transposed: bool = False) -> np.ndarray
 
 
 def cholesky_keeping(S: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky of S without the columns whose pivot falls below `least`: the factor, and the columns kept, in order."""
+    """Cholesky of S without the columns whose pivot falls below `least`: the factor, and the columns kept,
+    in order."""
     kept = np.arange(S.shape[0])
     while kept.size:
         L, failed = scipy.linalg.lapack.dpotrf(S[np.ix_(kept, kept)], lower=1, clean=1)
-        small = np.flatnonzero(np.diag(L)[: failed - 1 if failed else None] ** 2 < least[kept][: failed - 1 if failed else None])
+        small = np.flatnonzero(
+            np.diag(L)[: failed - 1 if failed else None] ** 2 < least[kept][: failed - 1 if failed else None]
+        )
         first = int(small[0]) if small.size else failed - 1
         if first < 0:
             return L, kept

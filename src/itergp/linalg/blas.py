@@ -1,7 +1,7 @@
 """How many threads BLAS may use, where more would hurt.
 
-OpenBLAS's threads go on spinning for some 25 ms after a call, on the cores that the next kernel product needs: in 100 CG
-actions at n = 15,642 that took longer than the products.
+OpenBLAS's threads go on spinning for some 25 ms after a call, on the cores that the next kernel product
+needs: in 100 CG actions at n = 15,642 that took longer than the products.
 """
 
 import contextlib
@@ -27,8 +27,9 @@ def blas_threads(number: int | None) -> AbstractContextManager[Any]:
 
 
 class Limits:
-    """BLAS has one number of threads for the whole process: while limits of several Python threads overlap, the smallest
-    of them holds; when the last has ended, BLAS has again what it had before the first."""
+    """BLAS has one number of threads for the whole process: while limits of several Python threads
+    overlap, the smallest of them holds; when the last has ended, BLAS has again what it had before the
+    first."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -56,7 +57,8 @@ class Limits:
             library.set_num_threads(before if least is None else least)
 
     def after_fork(self) -> None:
-        """In a child only the thread that forked goes on: what others held, the lock too, nobody would let go."""
+        """In a child only the thread that forked goes on: what others held, the lock too, nobody would let
+        go."""
         self.lock = threading.Lock()
         others = [holder for holder, (thread, _) in self.holders.items() if thread != threading.get_ident()]
         for holder in others:
@@ -76,6 +78,7 @@ def _libraries() -> list[Any]:
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
-if address_space() is not None:  # OpenBLAS ends the program where it finds no room for its buffers: so it takes them now
+# OpenBLAS ends the program where it finds no room for its buffers: so it takes them now
+if address_space() is not None:
     _square = np.ones((256, 256))
     scipy.linalg.blas.dgemm(1.0, _square @ _square, _square)

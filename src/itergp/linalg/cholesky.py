@@ -1,6 +1,8 @@
-"""The Cholesky factor of K + N as a dense matrix, with as little jitter as rounding asks for, and its inverse.
+"""The Cholesky factor of K + N as a dense matrix, with as little jitter as rounding asks for, and its
+inverse.
 
-LAPACK does not look at the clock. Up to `WHOLE` rows it is asked in one call; beyond, block by block, with a tick in between.
+LAPACK does not look at the clock. Up to `WHOLE` rows it is asked in one call; beyond, block by block, with
+a tick in between.
 """
 
 from collections.abc import Callable
@@ -12,9 +14,11 @@ from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
 
-JITTERS = (0.0, 1e-13, 1e-11, 1e-9)  # of the largest k(x, x), tried in turn where K + N is singular to rounding
+# of the largest k(x, x), tried in turn where K + N is singular to rounding
+JITTERS = (0.0, 1e-13, 1e-11, 1e-9)
 WHOLE, BLOCK = 2048, 512  # rows of one call of LAPACK, and of a block
-ENTRIES, OTHER = 5e8, 250.0  # features of pairs between two ticks, a fraction of a second; in them, what an entry costs beside
+# features of pairs between two ticks, a fraction of a second; in them, what an entry costs beside
+ENTRIES, OTHER = 5e8, 250.0
 
 
 def cholesky(gram: Gram, N: np.ndarray, tick: Tick = no_tick) -> tuple[np.ndarray, float]:
@@ -22,7 +26,9 @@ def cholesky(gram: Gram, N: np.ndarray, tick: Tick = no_tick) -> tuple[np.ndarra
     return with_jitter(lambda: _matrix(gram, tick), N, float(gram.diagonal().max()), tick)
 
 
-def with_jitter(matrix: Callable[[], np.ndarray], N: np.ndarray, largest: float, tick: Tick) -> tuple[np.ndarray, float]:
+def with_jitter(
+    matrix: Callable[[], np.ndarray], N: np.ndarray, largest: float, tick: Tick
+) -> tuple[np.ndarray, float]:
     """The same for a function that makes K, in LAPACK's layout, of which the lower half counts."""
     for share in JITTERS:
         K_hat = matrix()
@@ -47,7 +53,8 @@ def _matrix(gram: Gram, tick: Tick) -> np.ndarray:
 
 
 def factor(A: np.ndarray, tick: Tick = no_tick) -> tuple[np.ndarray, bool]:
-    """The lower Cholesky factor, in the place of A (in LAPACK's layout; its lower half is read), and whether there is none."""
+    """The lower Cholesky factor, in the place of A (in LAPACK's layout; its lower half is read), and
+    whether there is none."""
     tick()
     if len(A) <= WHOLE:
         L, failed = dpotrf(A, lower=1, clean=1, overwrite_a=1)

@@ -11,16 +11,32 @@ from itergp.errors import InputError, MemoryLimitError
 from itergp.linalg.memory import available_bytes
 from itergp.validate import choice, count
 
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+_UNITS = {
+    "": 1,
+    "K": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "KI": 2**10,
+    "MI": 2**20,
+    "GI": 2**30,
+    "TI": 2**40,
+}
 
 
 def parse_bytes(name: str, value: Any) -> int:
     """A number of bytes, or text such as "4GB", "500 MB", "2GiB"."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0:
         return int(value)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", value.upper()) if isinstance(value, str) else None
+    match = (
+        re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", value.upper())
+        if isinstance(value, str)
+        else None
+    )
     if match is None:
-        raise InputError(f"{name} is {value!r}; expected 'auto', a number of bytes >= 0, or text such as '4GB'.")
+        raise InputError(
+            f"{name} is {value!r}; expected 'auto', a number of bytes >= 0, or text such as '4GB'."
+        )
     return int(float(match[1]) * _UNITS[match[2]])
 
 
@@ -37,18 +53,20 @@ def require_bytes(needed: float, what: str, remedy: str) -> None:
     """Refuse work that does not fit, before it starts, with the numbers."""
     available = available_bytes()
     if needed > available:
-        raise MemoryLimitError(f"{what} needs about {needed / 1e9:.1f} GB; {available / 1e9:.1f} GB are available. {remedy}")
+        raise MemoryLimitError(
+            f"{what} needs about {needed / 1e9:.1f} GB; {available / 1e9:.1f} GB are available. {remedy}"
+        )
 
 
 @dataclass(frozen=True)
 class Compute:
     """dtype of kernel tiles, bytes for stored tiles, engine, threads.
 
-    `dtype="auto"` takes float32 where its rounding stays far below the noise, else float64; it turns to float64
-    when later data lower the noise. `cache="auto"` stores tiles in at most a quarter of the memory that is available; 0 never
-    stores any. `engine` is a name, or an object with the methods of `itergp.linalg.engines.Engine`. `threads` is a number, of
-    which at most as many are started as the process has cores; None takes all cores, or fewer where ITERGP_NUM_THREADS or
-    OMP_NUM_THREADS says so.
+    `dtype="auto"` takes float32 where its rounding stays far below the noise, else float64; it turns to
+    float64 when later data lower the noise. `cache="auto"` stores tiles in at most a quarter of the memory
+    that is available; 0 never stores any. `engine` is a name, or an object with the methods of
+    `itergp.linalg.engines.Engine`. `threads` is a number, of which at most as many are started as the
+    process has cores; None takes all cores, or fewer where ITERGP_NUM_THREADS or OMP_NUM_THREADS says so.
     """
 
     dtype: str = "auto"
@@ -64,7 +82,8 @@ class Compute:
             choice("Compute.engine", self.engine, ("auto", "numpy", "jax", "native"))
         elif not hasattr(self.engine, "symmetric"):
             raise InputError(
-                f"Compute.engine is {self.engine!r}; expected a name or an object as in itergp.linalg.engines.Engine."
+                f"Compute.engine is {self.engine!r}; expected a name or an object as in "
+                "itergp.linalg.engines.Engine."
             )
         if self.threads is not None:
             object.__setattr__(self, "threads", count("Compute.threads", self.threads))

@@ -1,8 +1,8 @@
 """The seam: whatever evaluates kernels and multiplies with them is an Engine.
 
-Three come with the library: `numpy` (the reference), `jax` (compiled tiles, any kernel) and, where it was built,
-`native` (C++, stationary kernels). A user's own object with these methods goes into `Compute(engine=...)`, and
-`from_function` makes one of a plain product function.
+Three come with the library: `numpy` (the reference), `jax` (compiled tiles, any kernel) and, where it was
+built, `native` (C++, stationary kernels). A user's own object with these methods goes into
+`Compute(engine=...)`, and `from_function` makes one of a plain product function.
 """
 
 import importlib
@@ -17,7 +17,8 @@ from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_jax
 from itergp.prior.kernels import Kernel
 
-GRADIENT_TILE = 512  # larger tiles, with what autodiff keeps of them, leave the cache: measured slower per entry
+# larger tiles, with what autodiff keeps of them, leave the cache: measured slower per entry
+GRADIENT_TILE = 512
 Tick = Callable[[], None]  # called between tiles; raises to stop a product that is under way
 
 
@@ -26,7 +27,8 @@ def no_tick() -> None:
 
 
 class TileCache:
-    """Tiles of the upper half of K, stored while they fit the budget. Owned by a Gram, filled by its engine."""
+    """Tiles of the upper half of K, stored while they fit the budget. Owned by a Gram, filled by its
+    engine."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
@@ -50,8 +52,13 @@ class TileCache:
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies to other processes: the room, not the tiles, which are made again faster than they are sent."""
-        return {"budget": self.budget + sum(tile.nbytes for tile in self.tiles.values()), "tiles": {}, "native": None}
+        """For copies to other processes: the room, not the tiles, which are made again faster than they
+        are sent."""
+        return {
+            "budget": self.budget + sum(tile.nbytes for tile in self.tiles.values()),
+            "tiles": {},
+            "native": None,
+        }
 
 
 class Engine(ABC):
@@ -73,25 +80,36 @@ class Engine(ABC):
         """k(X0, X1), evaluated in `dtype`."""
 
     @abstractmethod
-    def product(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick) -> np.ndarray:
+    def product(
+        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick
+    ) -> np.ndarray:
         """k(X0, X1) @ V. Its transpose is the same with X0 and X1 exchanged."""
 
     @abstractmethod
     def symmetric(
-        self, kernel: Kernel, X: np.ndarray, V: np.ndarray, dtype: np.dtype, cache: TileCache, first: int, tick: Tick
+        self,
+        kernel: Kernel,
+        X: np.ndarray,
+        V: np.ndarray,
+        dtype: np.dtype,
+        cache: TileCache,
+        first: int,
+        tick: Tick,
     ) -> np.ndarray:
         """k(X, X) @ V, each pair of tiles evaluated once; rows before `first` may be left out (zero)."""
 
     @abstractmethod
-    def gradient(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple[Kernel, np.ndarray]:
+    def gradient(
+        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray
+    ) -> tuple[Kernel, np.ndarray]:
         """Gradient of sum_ij (A B^T)_ij k(x_i, x'_j) in the parameters (a kernel-shaped tree) and in X0."""
 
 
 class TiledEngine(Engine):
     """What `dense` makes possible: products tile by tile, multiplied and summed in float64.
 
-    Inputs are padded to full tiles (`padding` rows at least), with zeros in V: so appending rows to a data set changes
-    neither the compiled shapes nor a bit of what the earlier rows contribute.
+    Inputs are padded to full tiles (`padding` rows at least), with zeros in V: so appending rows to a data
+    set changes neither the compiled shapes nor a bit of what the earlier rows contribute.
     """
 
     tile_size: int
@@ -105,7 +123,9 @@ class TiledEngine(Engine):
         """k(X0, X1) of padded inputs, evaluated in `dtype`, returned as float64."""
         return np.asarray(self.dense(kernel, X0, X1, dtype), dtype=np.float64)
 
-    def product(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick) -> np.ndarray:
+    def product(
+        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick
+    ) -> np.ndarray:
         T, m = self.tile_size, X0.shape[0]
         X1, V = self.padded(X1, self.padding), _zero_padded(V, T)
         out = np.zeros((m, V.shape[1]))
@@ -120,7 +140,14 @@ class TiledEngine(Engine):
         return out
 
     def symmetric(
-        self, kernel: Kernel, X: np.ndarray, V: np.ndarray, dtype: np.dtype, cache: TileCache, first: int, tick: Tick
+        self,
+        kernel: Kernel,
+        X: np.ndarray,
+        V: np.ndarray,
+        dtype: np.dtype,
+        cache: TileCache,
+        first: int,
+        tick: Tick,
     ) -> np.ndarray:
         T, n = self.tile_size, X.shape[0]
         X, V = self.padded(X, self.padding), _zero_padded(V, T)
@@ -147,19 +174,25 @@ def _zero_padded(V: np.ndarray, multiple: int) -> np.ndarray:
 
 
 def _wide(tile: np.ndarray, T: int) -> np.ndarray:
-    """Zeros up to T columns: BLAS splits a sum by its length, so sums of any other length would round otherwise."""
+    """Zeros up to T columns: BLAS splits a sum by its length, so sums of any other length would round
+    otherwise."""
     extra = T - tile.shape[1]
     return np.concatenate([tile, np.zeros((tile.shape[0], extra))], axis=1) if extra else tile
 
 
 def _full(tile: np.ndarray, T: int) -> np.ndarray:
-    """Zeros up to T x T: BLAS has other code for small products, so that the number of rows decides how sums round too."""
+    """Zeros up to T x T: BLAS has other code for small products, so that the number of rows decides how
+    sums round too."""
     return tile if tile.shape == (T, T) else np.pad(tile, [(0, T - size) for size in tile.shape])
 
 
 def get(name: str) -> Engine:
     """The engine of that name, loaded when first asked for."""
-    modules = {"numpy": "itergp.linalg._numpy", "jax": "itergp.linalg._jax", "native": "itergp.linalg._native"}
+    modules = {
+        "numpy": "itergp.linalg._numpy",
+        "jax": "itergp.linalg._jax",
+        "native": "itergp.linalg._native",
+    }
     if name not in modules:
         raise InputError(f"engine is {name!r}; expected one of {', '.join(modules)}.")
     if name == "jax":
@@ -178,10 +211,14 @@ def choose(compute: Compute, kernel: Kernel, n: int, d: int) -> tuple[Engine, st
         try:
             engine = get(compute.engine)
         except ImportError as error:
-            raise InputError(f"Compute.engine={compute.engine!r} is not available here ({error}); use engine='auto'.") from None
+            raise InputError(
+                f"Compute.engine={compute.engine!r} is not available here ({error}); use engine='auto'."
+            ) from None
         reason = engine.supports(kernel, d)
         if reason:
-            raise KernelError(f"Compute.engine={compute.engine!r} cannot take this kernel: {reason}. Use engine='auto'.")
+            raise KernelError(
+                f"Compute.engine={compute.engine!r} cannot take this kernel: {reason}. Use engine='auto'."
+            )
         return engine.with_threads(compute.threads), "asked for"
     reasons = []
     for name in ("native", "jax"):
@@ -200,8 +237,11 @@ def choose(compute: Compute, kernel: Kernel, n: int, d: int) -> tuple[Engine, st
     return get("numpy"), "; ".join(reasons)
 
 
-def from_function(product: Callable[[Kernel, np.ndarray, np.ndarray, np.ndarray], np.ndarray], name: str = "user") -> Engine:
-    """An engine of a plain function `product(kernel, X0, X1, V) -> k(X0, X1) @ V`; the rest is the reference engine's."""
+def from_function(
+    product: Callable[[Kernel, np.ndarray, np.ndarray, np.ndarray], np.ndarray], name: str = "user"
+) -> Engine:
+    """An engine of a plain function `product(kernel, X0, X1, V) -> k(X0, X1) @ V`; the rest is the
+    reference engine's."""
     reference = type(get("numpy"))
 
     def cross(
@@ -211,7 +251,14 @@ def from_function(product: Callable[[Kernel, np.ndarray, np.ndarray, np.ndarray]
         return np.asarray(product(kernel, X0, X1, V), dtype=np.float64)
 
     def symmetric(
-        self: Any, kernel: Kernel, X: np.ndarray, V: np.ndarray, dtype: np.dtype, cache: TileCache, first: int, tick: Tick
+        self: Any,
+        kernel: Kernel,
+        X: np.ndarray,
+        V: np.ndarray,
+        dtype: np.dtype,
+        cache: TileCache,
+        first: int,
+        tick: Tick,
     ) -> np.ndarray:
         return cross(self, kernel, X, X, V, dtype, tick)
 

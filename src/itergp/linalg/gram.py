@@ -13,9 +13,9 @@ from itergp.linalg.libraries import require_working_room
 from itergp.prior.kernels import Kernel
 from itergp.validate import as_float64, finite, inputs
 
-# Rounding of K q for a unit vector q, over u (|K q| + k0 amplification sqrt(rows)): the first part because errors of exp
-# lean to one side, so K is scaled a little; the second because the rest is incoherent. Calibrated by measurement at
-# n = 2,000, 10,000 and 50,000: `benchmarks/rounding.py`, `docs/reliability.md`.
+# Rounding of K q for a unit vector q, over u (|K q| + k0 amplification sqrt(rows)): the first part because
+# errors of exp lean to one side, so K is scaled a little; the second because the rest is incoherent.
+# Calibrated by measurement at n = 2,000, 10,000 and 50,000: `benchmarks/rounding.py`, `docs/reliability.md`.
 ROUNDING = 4.0
 UNIT = {"float32": float(np.finfo(np.float32).eps) / 2, "float64": float(np.finfo(np.float64).eps) / 2}
 
@@ -23,10 +23,12 @@ UNIT = {"float32": float(np.finfo(np.float32).eps) / 2, "float64": float(np.finf
 class Gram:
     """`gram @ V` is K V; `passes` and `entries` count what was evaluated so far."""
 
-    def __init__(self, kernel: Kernel, X: ArrayLike, compute: Compute = Compute()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, kernel: Kernel, X: ArrayLike, compute: Compute = Compute()) -> None:
         X = inputs("X", X)
         kernel.check_features(X.shape[1])
-        dtype = ("float32" if X.shape[0] > 2 * SMALL else "float64") if compute.dtype == "auto" else compute.dtype
+        dtype = (
+            ("float32" if X.shape[0] > 2 * SMALL else "float64") if compute.dtype == "auto" else compute.dtype
+        )
         self.kernel, self.X, self.compute = kernel, X, compute
         self.dtype = np.dtype(dtype)
         self.engine, self.engine_reason = choose(compute, kernel, *X.shape)
@@ -47,7 +49,9 @@ class Gram:
     def __matmul__(self, V: ArrayLike) -> np.ndarray:
         V = finite("V", as_float64("V", V))
         if V.ndim not in (1, 2) or V.shape[0] != self.n:
-            raise InputError(f"V has shape {V.shape}; expected ({self.n},) or ({self.n}, columns): one row per row of X.")
+            raise InputError(
+                f"V has shape {V.shape}; expected ({self.n},) or ({self.n}, columns): one row per row of X."
+            )
         return self.multiply(V[:, None])[:, 0] if V.ndim == 1 else self.multiply(V)
 
     def multiply(self, V: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
@@ -61,17 +65,27 @@ class Gram:
         return self._symmetric(V, first, tick)[first:]
 
     def multiply_in_float64(self, V: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
-        """K V by tiles in float64, whatever the others are, for what must not carry their rounding: one pass."""
+        """K V by tiles in float64, whatever the others are, for what must not carry their rounding: one
+        pass."""
         double = np.dtype("float64")
         out = self._symmetric(V, 0, tick, double, self.cache if self.dtype == double else TileCache(0))
         self.passes += 1
         return out
 
     def _symmetric(
-        self, V: np.ndarray, first: int, tick: Tick, dtype: np.dtype | None = None, cache: TileCache | None = None
+        self,
+        V: np.ndarray,
+        first: int,
+        tick: Tick,
+        dtype: np.dtype | None = None,
+        cache: TileCache | None = None,
     ) -> np.ndarray:
         with blas_threads(self.compute.threads):
-            X, dtype, cache = self.centred(self.X), self.dtype if dtype is None else dtype, self.cache if cache is None else cache
+            X, dtype, cache = (
+                self.centred(self.X),
+                self.dtype if dtype is None else dtype,
+                self.cache if cache is None else cache,
+            )
             out = self.engine.symmetric(self.kernel, X, V, dtype, cache, first, tick)
         self.entries += (self.n * (self.n + 1) - first * (first + 1)) // 2
         return self._checked(out)
@@ -83,21 +97,33 @@ class Gram:
         return self.dense(self.X, self.X[rows])
 
     def dense(self, X0: np.ndarray, X1: np.ndarray) -> np.ndarray:
-        """k(X0, X1) in float64, for any points: whoever needs entries of a kernel asks here, where inputs are centred."""
+        """k(X0, X1) in float64, for any points: whoever needs entries of a kernel asks here, where inputs
+        are centred."""
         with blas_threads(self.compute.threads):
             out = self.engine.dense(self.kernel, self.centred(X0), self.centred(X1), np.dtype("float64"))
         self.entries += out.size
         return self._checked(np.asarray(out, dtype=np.float64))
 
-    def multiply_columns(self, indices: np.ndarray, W: np.ndarray, first: int = 0, tick: Tick = no_tick) -> np.ndarray:
+    def multiply_columns(
+        self, indices: np.ndarray, W: np.ndarray, first: int = 0, tick: Tick = no_tick
+    ) -> np.ndarray:
         """K[first:, indices] @ W in float64, without storing those columns."""
         return self._cross(self.X[first:], self.X[indices], W, tick)
 
-    def cross(self, X0: np.ndarray, V: np.ndarray, support: np.ndarray | None = None, tick: Tick = no_tick) -> np.ndarray:
-        """k(X0, X) @ V in float64, for predictions; `support` lists the rows where V is not zero, if they are few."""
-        return self._cross(X0, self.X, V, tick) if support is None else self.multiply_points(X0, support, V[support], tick)
+    def cross(
+        self, X0: np.ndarray, V: np.ndarray, support: np.ndarray | None = None, tick: Tick = no_tick
+    ) -> np.ndarray:
+        """k(X0, X) @ V in float64, for predictions; `support` lists the rows where V is not zero, if they
+        are few."""
+        return (
+            self._cross(X0, self.X, V, tick)
+            if support is None
+            else self.multiply_points(X0, support, V[support], tick)
+        )
 
-    def multiply_points(self, X0: np.ndarray, support: np.ndarray, W: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
+    def multiply_points(
+        self, X0: np.ndarray, support: np.ndarray, W: np.ndarray, tick: Tick = no_tick
+    ) -> np.ndarray:
         """k(X0, X[support]) @ W in float64."""
         return self._cross(X0, self.X[support], W, tick)
 
@@ -115,7 +141,9 @@ class Gram:
     def diagonal(self) -> np.ndarray:
         return self._diagonal.copy()
 
-    def rounding(self, rows: int, product_norm: float | np.ndarray = 0.0, dtype: str | None = None) -> float | np.ndarray:
+    def rounding(
+        self, rows: int, product_norm: float | np.ndarray = 0.0, dtype: str | None = None
+    ) -> float | np.ndarray:
         """tau: a bound on the rounding error of K q for a unit vector q that reaches the first `rows` rows.
 
         `product_norm` is |K q|. Other rows play no part, so that appending them changes nothing.
@@ -147,13 +175,15 @@ class Gram:
         return Compute(self.dtype.name, self.compute.cache, engine, self.compute.threads)
 
     def centred(self, X: np.ndarray) -> np.ndarray:
-        """Inputs as differences to a point among the data: far from the origin, coordinates would round before they differ."""
+        """Inputs as differences to a point among the data: far from the origin, coordinates would round
+        before they differ."""
         return X - self.origin
 
     def _checked(self, out: np.ndarray) -> np.ndarray:
         if not np.isfinite(out).all():
             raise KernelError(
-                f"The kernel {type(self.kernel).__name__} returned values that are not finite for these inputs; expected "
+                f"The kernel {type(self.kernel).__name__} returned values that are not finite for these "
+                "inputs; expected "
                 "finite numbers. Check its formula, and the scale of the inputs against its lengthscale."
             )
         return out

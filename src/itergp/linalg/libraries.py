@@ -1,8 +1,10 @@
-"""What the libraries below need, asked for before they take it: where they do not get it, some of them end the process.
+"""What the libraries below need, asked for before they take it: where they do not get it, some of them end
+the process.
 
-JAX waits for ever in a forked child, because its threads stay in the parent. Under a limit of address space (`ulimit -v`) JAX
-crashes, and OpenBLAS ends the program or hangs. The sizes were measured with Linux on x86-64: mapped, which is far more than
-is used. Nothing is imported here: a process that never uses a library never pays for it.
+JAX waits for ever in a forked child, because its threads stay in the parent. Under a limit of address
+space (`ulimit -v`) JAX crashes, and OpenBLAS ends the program or hangs. The sizes were measured with Linux
+on x86-64: mapped, which is far more than is used. Nothing is imported here: a process that never uses a
+library never pays for it.
 """
 
 import contextlib
@@ -25,7 +27,8 @@ LOADED = {  # and for each further thread of BLAS; scikit-learn loads the last t
 }
 BUFFERS = 80 * MB  # that the first product of each BLAS maps
 THREAD = 72 * MB  # that a thread maps: its stack, and 64 MB for what it allocates
-WORKING = 128 * MB  # below which there is no room for the smallest work: buffers, a thread or two, and the arrays
+# below which there is no room for the smallest work: buffers, a thread or two, and the arrays
+WORKING = 128 * MB
 JAX, JAX_THREADS = 350 * MB, 13  # JAX itself, and its threads beside two for each core
 
 _left_behind = False
@@ -35,7 +38,11 @@ def require_libraries() -> None:
     """Refuse to load NumPy, SciPy and scikit-learn where the limit of address space is too low for them."""
     if address_space() is None:
         return
-    missing = [name for name in LOADED if name not in sys.modules and importlib.util.find_spec(name.partition(".")[0])]
+    missing = [
+        name
+        for name in LOADED
+        if name not in sys.modules and importlib.util.find_spec(name.partition(".")[0])
+    ]
     threads = _blas_threads()
     needed = sum(size + (threads - 1) * per_thread for size, per_thread in (LOADED[name] for name in missing))
     if missing:
@@ -52,18 +59,21 @@ def loading() -> Iterator[None]:
         if address_space() is None or "failed to map" not in str(error):
             raise
         raise MemoryLimitError(
-            f"A library does not fit the address space of this process ({error}). Raise the limit (ulimit -v)."
+            f"A library does not fit the address space of this process ({error}). Raise the limit (ulimit "
+            "-v)."
         ) from error
 
 
 @functools.cache
 def require_working_room() -> None:
-    """Refuse to begin where the limit of address space leaves too little to work with; asked until it is granted once."""
+    """Refuse to begin where the limit of address space leaves too little to work with; asked until it is
+    granted once."""
     _require(WORKING, "To compute anything", "Raise the limit (ulimit -v).")
 
 
 def workers(asked: int | None, each: float) -> int:
-    """How many threads may call BLAS at once, each with so many bytes of its own: as asked, within cores and address space."""
+    """How many threads may call BLAS at once, each with so many bytes of its own: as asked, within cores
+    and address space."""
     most, room = min(asked or cores(), cores()), address_space()
     return most if room is None else max(1, min(most, int(room / 2 // (THREAD + BUFFERS + each))))
 
@@ -72,13 +82,19 @@ def require_jax() -> None:
     """Refuse to use JAX where that would never end, or end in a crash."""
     if _left_behind:
         raise ForkError(
-            "JAX was used before this process was forked, and would wait here for ever. Start workers by 'spawn' or "
-            "'forkserver', such as multiprocessing.get_context('spawn').Pool(), or by joblib, which does. Or keep JAX out of "
-            "the workers: with a sum of stationary kernels, Compute(engine='native'), and learn='neighbours' or learn=False."
+            "JAX was used before this process was forked, and would wait here for ever. Start workers by "
+            "'spawn' or "
+            "'forkserver', such as multiprocessing.get_context('spawn').Pool(), or by joblib, which does. Or "
+            "keep JAX out of "
+            "the workers: with a sum of stationary kernels, Compute(engine='native'), and learn='neighbours' "
+            "or learn=False."
         )
     if not _jax_has_started():
         needed = THREAD * (JAX_THREADS + 2 * cores()) + (0 if "jax" in sys.modules else JAX)
-        remedy = "Raise the limit (ulimit -v), or do without JAX: a sum of stationary kernels, and learn='neighbours' or False."
+        remedy = (
+            "Raise the limit (ulimit -v), or do without JAX: a sum of stationary kernels, and "
+            "learn='neighbours' or False."
+        )
         _require(needed, "To start JAX", remedy)
 
 
@@ -86,7 +102,8 @@ def _require(needed: int, what: str, remedy: str) -> None:
     room = address_space()
     if room is not None and needed > room:
         raise MemoryLimitError(
-            f"{what} takes about {needed // MB} MB of address space; the limit of this process leaves {max(0, room) // MB} MB. "
+            f"{what} takes about {needed // MB} MB of address space; the limit of this process leaves "
+            f"{max(0, room) // MB} MB. "
             f"{remedy}"
         )
 

@@ -1,4 +1,5 @@
-"""Diagonal-plus-low-rank matrices P = diag(d) + U U^T with their inverse: preconditioners (Remark S1, corrected)."""
+"""Diagonal-plus-low-rank matrices P = diag(d) + U U^T with their inverse: preconditioners (Remark S1,
+corrected)."""
 
 from dataclasses import dataclass
 
@@ -17,7 +18,9 @@ class DiagonalPlusLowRank:
 
     def __post_init__(self) -> None:
         if not (self.diagonal > 0).all():
-            raise InputError("The diagonal of a preconditioner must be positive; it is the noise, so give noise > 0.")
+            raise InputError(
+                "The diagonal of a preconditioner must be positive; it is the noise, so give noise > 0."
+            )
         inner = np.eye(self.U.shape[1]) + self.U.T @ (self.U / self.diagonal[:, None])
         object.__setattr__(self, "_factor", scipy.linalg.cholesky(inner, lower=True))
 

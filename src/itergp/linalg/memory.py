@@ -1,6 +1,8 @@
-"""What there is to compute with: cores, and memory within what the machine has, its containers allow, and this process may map.
+"""What there is to compute with: cores, and memory within what the machine has, its containers allow, and
+this process may map.
 
-Asked thousands of times in small runs: so files are read by the system's calls, and where they are is found out once.
+Asked thousands of times in small runs: so files are read by the system's calls, and where they are is
+found out once.
 """
 
 import functools
@@ -14,7 +16,8 @@ PROC, CGROUPS = "/proc", "/sys/fs/cgroup"
 
 
 class Group(NamedTuple):
-    """The files of one control group; `idle` is the line of `stat` with the file cache that the kernel gives back first."""
+    """The files of one control group; `idle` is the line of `stat` with the file cache that the kernel
+    gives back first."""
 
     limit: str
     used: str
@@ -23,8 +26,11 @@ class Group(NamedTuple):
 
 
 def available_bytes() -> int:
-    """Memory that a new allocation may take: free memory and caches, within the limits of containers and of this process."""
-    rooms = [room for room in (_machine(), *_process(), *map(_room, _groups(PROC, CGROUPS))) if room is not None]
+    """Memory that a new allocation may take: free memory and caches, within the limits of containers and
+    of this process."""
+    rooms = [
+        room for room in (_machine(), *_process(), *map(_room, _groups(PROC, CGROUPS))) if room is not None
+    ]
     return max(0, min(rooms, default=UNKNOWN))
 
 
@@ -57,7 +63,10 @@ def _process() -> Iterator[int | None]:
         return
     import resource
 
-    limits = [(resource.getrlimit(resource.RLIMIT_AS)[0], 0), (resource.getrlimit(resource.RLIMIT_DATA)[0], 5)]
+    limits = [
+        (resource.getrlimit(resource.RLIMIT_AS)[0], 0),
+        (resource.getrlimit(resource.RLIMIT_DATA)[0], 5),
+    ]
     if all(limit == resource.RLIM_INFINITY for limit, _ in limits):
         return
     sizes = _read(f"{PROC}/self/statm")  # pages: all of them first, data and stack as the sixth
@@ -67,7 +76,8 @@ def _process() -> Iterator[int | None]:
 
 
 def _room(group: Group) -> int | None:
-    """Of a control group that has a limit: what it has not taken, and the caches that would be given back first."""
+    """Of a control group that has a limit: what it has not taken, and the caches that would be given back
+    first."""
     limit = _number(group.limit)
     if limit is None or limit >= 2**62:  # without a limit, version 1 writes a number near 2^63
         return None
@@ -77,7 +87,8 @@ def _room(group: Group) -> int | None:
 
 @functools.cache
 def _groups(proc: str, cgroups: str) -> tuple[Group, ...]:
-    """The control groups of this process that keep account of memory, and those around them, of versions 1 and 2.
+    """The control groups of this process that keep account of memory, and those around them, of versions 1
+    and 2.
 
     A container may see the names that its groups have outside of it; then only the mounted root is there.
     """
@@ -85,7 +96,10 @@ def _groups(proc: str, cgroups: str) -> tuple[Group, ...]:
     for line in (_read(f"{proc}/self/cgroup") or b"").decode(errors="replace").splitlines():
         number, controllers, path = line.split(":", 2)
         if "memory" in controllers.split(","):
-            mounts, names = ["memory"], ("memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file")
+            mounts, names = (
+                ["memory"],
+                ("memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file"),
+            )
         elif number == "0":
             mounts, names = ["", "unified"], ("memory.max", "memory.current", b"inactive_file")
         else:
@@ -93,7 +107,11 @@ def _groups(proc: str, cgroups: str) -> tuple[Group, ...]:
         for mount in mounts:
             for folder in _upwards(os.path.join(cgroups, mount), path):
                 if os.path.exists(f"{folder}/{names[0]}"):
-                    found.append(Group(f"{folder}/{names[0]}", f"{folder}/{names[1]}", f"{folder}/memory.stat", names[2]))
+                    found.append(
+                        Group(
+                            f"{folder}/{names[0]}", f"{folder}/{names[1]}", f"{folder}/memory.stat", names[2]
+                        )
+                    )
     return tuple(found)
 
 

@@ -1,7 +1,9 @@
-"""Rows and their nearest rows: the search, and the likelihood of each row given its nearest ones, with its gradient.
+"""Rows and their nearest rows: the search, and the likelihood of each row given its nearest ones, with its
+gradient.
 
-Both are brute force done well: on two cores, all pairs of 40,000 rows are searched in a second or two, and their likelihoods
-given 30 neighbours take a fraction of one. Where the native code is missing or does not know the kernel, a tree and JAX serve.
+Both are brute force done well: on two cores, all pairs of 40,000 rows are searched in a second or two, and
+their likelihoods given 30 neighbours take a fraction of one. Where the native code is missing or does not
+know the kernel, a tree and JAX serve.
 """
 
 from typing import Any
@@ -15,7 +17,8 @@ TREE_FEATURES = 8  # a k-d tree up to here, brute force beyond
 
 
 def coordinates(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """X in the kernel's own metric; for kernels made of several, the coordinates of all of them side by side."""
+    """X in the kernel's own metric; for kernels made of several, the coordinates of all of them side by
+    side."""
     embedded = kernel.embedding(X)
     if embedded is not None:
         return embedded
@@ -27,13 +30,18 @@ def coordinates(kernel: Kernel, X: np.ndarray) -> np.ndarray:
 
 
 def nearest(
-    F0: np.ndarray, F1: np.ndarray, count: int, among: str = "all", threads: int | None = None, tick: Tick = no_tick,
+    F0: np.ndarray,
+    F1: np.ndarray,
+    count: int,
+    among: str = "all",
+    threads: int | None = None,
+    tick: Tick = no_tick,
     chosen: np.ndarray | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """The `count` rows of F1 nearest to each row of F0, nearest first, and -1 where there are not so many.
 
-    `among` is "all" rows; or, where F0 is F1, the "others", or those "earlier" in the order of the rows. `chosen` asks
-    for some rows of F0 only, in ascending order.
+    `among` is "all" rows; or, where F0 is F1, the "others", or those "earlier" in the order of the rows.
+    `chosen` asks for some rows of F0 only, in ascending order.
     """
     places = np.arange(len(F0)) if chosen is None else chosen
     try:
@@ -66,15 +74,27 @@ def _nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> 
         itself[~itself.any(axis=1), -1] = True  # hidden behind rows at the same place
         rows = rows[~itself].reshape(len(F0), wanted - 1)
     missing = count - rows.shape[1]
-    return np.concatenate([rows, np.full((len(F0), missing), -1, dtype=np.int32)], axis=1) if missing > 0 else rows
+    return (
+        np.concatenate([rows, np.full((len(F0), missing), -1, dtype=np.int32)], axis=1)
+        if missing > 0
+        else rows
+    )
 
 
 def likelihood(
-    kernel: Kernel, X: np.ndarray, y: np.ndarray, N: np.ndarray, share: np.ndarray, rows: np.ndarray, J: np.ndarray,
-    threads: int | None = None, tick: Tick = no_tick,
-) -> tuple[np.ndarray, dict[str, Any], float]:  # fmt: skip
-    """-log p(y_i | y_J) for each i in `rows` with the neighbours J of that row (-1: none), summed over targets; and the
-    gradient of their sum in the kernel's parameters, by path, and in the noise, where dN/dnoise = share."""
+    kernel: Kernel,
+    X: np.ndarray,
+    y: np.ndarray,
+    N: np.ndarray,
+    share: np.ndarray,
+    rows: np.ndarray,
+    J: np.ndarray,
+    threads: int | None = None,
+    tick: Tick = no_tick,
+) -> tuple[np.ndarray, dict[str, Any], float]:
+    """-log p(y_i | y_J) for each i in `rows` with the neighbours J of that row (-1: none), summed over
+    targets; and the gradient of their sum in the kernel's parameters, by path, and in the noise, where
+    dN/dnoise = share."""
     rows, J = np.ascontiguousarray(rows, dtype=np.int32), np.ascontiguousarray(J, dtype=np.int32)
     try:
         from itergp.linalg._native import at_most_cores

@@ -7,13 +7,17 @@ from itergp.linalg.basis import Basis
 from itergp.linalg.blas import blas_threads
 
 ROWS, TALL = 1024, 4  # a block of so many rows is factorised at once, where there are several
-TWICE_IS_ENOUGH = 0.5  # what a second projection must leave of a unit vector; where it leaves less, the first left rounding
+# what a second projection must leave of a unit vector; where it leaves less, the first left rounding
+TWICE_IS_ENOUGH = 0.5
 
 
-def orthonormalise(S: np.ndarray, basis: Basis, tolerance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def orthonormalise(
+    S: np.ndarray, basis: Basis, tolerance: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Q with S[:, kept] = Q_old C + Q R, in the order of S, by projecting and factorising twice.
 
-    Columns that only the second projection shows to be dependent are dropped too; R is then zero, as nothing to rely on.
+    Columns that only the second projection shows to be dependent are dropped too; R is then zero, as
+    nothing to rely on.
     """
     C = basis.inner(S)
     rest = S - basis.combine(C)
@@ -43,9 +47,11 @@ def _qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _triangle(A: np.ndarray) -> np.ndarray:
-    """R of a tall matrix, from those of its parts: each stays in the cache, where LAPACK would read all of A for each column.
+    """R of a tall matrix, from those of its parts: each stays in the cache, where LAPACK would read all of
+    A for each column.
 
-    R is as good as LAPACK's. A R^{-1} is orthonormal up to rounding times the condition number; the second time cures that.
+    R is as good as LAPACK's. A R^{-1} is orthonormal up to rounding times the condition number; the second
+    time cures that.
     """
     width = A.shape[1]
     rows = max(ROWS, 2 * width)  # so that each round halves the rows at least

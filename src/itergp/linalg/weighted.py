@@ -1,7 +1,8 @@
-"""Gradients of weighted sums of kernel values, sum_ij W_ij k(x_i, x'_j): what every objective's gradient comes down to.
+"""Gradients of weighted sums of kernel values, sum_ij W_ij k(x_i, x'_j): what every objective's gradient
+comes down to.
 
-Weights of low rank go to the engine (`low_rank_gradient`); weights without structure go tile by tile through JAX, or
-through differences where JAX cannot follow the kernel's formula.
+Weights of low rank go to the engine (`low_rank_gradient`); weights without structure go tile by tile
+through JAX, or through differences where JAX cannot follow the kernel's formula.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,8 @@ ROWS = 2048  # of a low-rank gradient between two ticks
 
 
 def _jax() -> Any:
-    """Loaded when it is needed: learning from neighbours, and all that the native engine does, never needs it."""
+    """Loaded when it is needed: learning from neighbours, and all that the native engine does, never needs
+    it."""
     return get("jax")
 
 
@@ -33,7 +35,8 @@ def no_slopes(kernel: Kernel) -> Slopes:
 
 
 def low_rank_gradient(gram: Gram, A: np.ndarray, B: np.ndarray, tick: Tick = no_tick) -> Slopes:
-    """Gradient of sum_ij (A B^T)_ij k(x_i, x_j) in the parameters; each pair evaluated once, with weights A B^T + B A^T."""
+    """Gradient of sum_ij (A B^T)_ij k(x_i, x_j) in the parameters; each pair evaluated once, with weights
+    A B^T + B A^T."""
     X, slopes = gram.centred(gram.X), no_slopes(gram.kernel)
     for i in range(0, gram.n, ROWS):
         here, after = slice(i, i + ROWS), slice(i + ROWS, None)
@@ -46,8 +49,11 @@ def low_rank_gradient(gram: Gram, A: np.ndarray, B: np.ndarray, tick: Tick = no_
     return slopes
 
 
-def low_rank_columns_gradient(gram: Gram, columns: np.ndarray, A: np.ndarray, B: np.ndarray, tick: Tick = no_tick) -> Slopes:
-    """Gradient of sum_ij (A B^T)_ij k(x_i, x_{columns[j]}) in the parameters, where weights reach some columns only."""
+def low_rank_columns_gradient(
+    gram: Gram, columns: np.ndarray, A: np.ndarray, B: np.ndarray, tick: Tick = no_tick
+) -> Slopes:
+    """Gradient of sum_ij (A B^T)_ij k(x_i, x_{columns[j]}) in the parameters, where weights reach some
+    columns only."""
     X, slopes = gram.centred(gram.X), no_slopes(gram.kernel)
     for i in range(0, gram.n, ROWS):
         tick()
@@ -65,7 +71,9 @@ def _engine_gradient(gram: Gram, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, 
 def gradient(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> tuple[Slopes, np.ndarray]:
     """Gradient of sum_ij W_ij k(x_i, x'_j) in the parameters and in X0, for dense weights."""
     if _jax().supports(kernel, X0.shape[1]):
-        return _differences(kernel, lambda k: float((W * k(X0, X1)).sum())), _differences_in_inputs(kernel, X0, X1, W)
+        return _differences(kernel, lambda k: float((W * k(X0, X1)).sum())), _differences_in_inputs(
+            kernel, X0, X1, W
+        )
     slopes, in_inputs = no_slopes(kernel), np.zeros_like(X0)
     for i in range(0, len(X0), TILE):
         for j in range(0, len(X1), TILE):
@@ -77,7 +85,8 @@ def gradient(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> t
 
 
 def symmetric_gradient(kernel: Kernel, X: np.ndarray, W: np.ndarray, tick: Tick = no_tick) -> Slopes:
-    """Gradient of sum_ij W_ij k(x_i, x_j) in the parameters, for a symmetric W of which the lower half is read."""
+    """Gradient of sum_ij W_ij k(x_i, x_j) in the parameters, for a symmetric W of which the lower half is
+    read."""
     if _jax().supports(kernel, X.shape[1]):
         W = 2.0 * np.tril(W, -1) + np.diag(np.diag(W))
 
@@ -110,7 +119,9 @@ def diagonal_gradient(kernel: Kernel, X: np.ndarray, w: np.ndarray) -> Slopes:
     return slopes
 
 
-def _tile_gradient(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> tuple[Slopes, np.ndarray]:
+def _tile_gradient(
+    kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray
+) -> tuple[Slopes, np.ndarray]:
     slopes, slope = _jax().weighted_gradient(kernel, X0, X1, W)
     return parameters(slopes), slope
 

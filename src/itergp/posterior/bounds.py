@@ -1,11 +1,13 @@
 """Bounds on the exact GP's variance from a few passes over K.
 
-For any weights c, with e = k_x - K_hat c, the exact GP has k_*(x, x) = k0 - c^T (k_x + e) - e^T K_hat^{-1} e. So
+For any weights c, with e = k_x - K_hat c, the exact GP has k_*(x, x) = k0 - c^T (k_x + e) - e^T K_hat^{-1}
+e. So
 
     k0 - c^T (k_x + e) - e^T N^{-1} e  <=  k_*(x, x)  <=  k0 - c^T (k_x + e).
 
-Weights come from the actions and the nearest rows of each point, then from conjugate gradients on all points at once. How
-they were found does not matter: the bounds rest on the last product alone, which is in float64.
+Weights come from the actions and the nearest rows of each point, then from conjugate gradients on all
+points at once. How they were found does not matter: the bounds rest on the last product alone, which is in
+float64.
 """
 
 import itertools
@@ -68,13 +70,16 @@ class System:
 
 
 def variance_bounds(posterior: "Posterior", X: np.ndarray, neighbours: int, passes: int) -> Bounds:
-    """At any points, a block of them after the other; so many passes for each block, the one that checks among them."""
+    """At any points, a block of them after the other; so many passes for each block, the one that checks
+    among them."""
     found = []
     for some in batches(len(X), posterior.problem.n):
         g, J, g_J = LocalPosterior(posterior, neighbours).weights(X[some])
         K_x = posterior.problem.gram.dense(posterior.problem.X, X[some])
         system = System(posterior, K_x, np.zeros(0, dtype=np.intp))
-        found.append(bounded(system, posterior.problem.prior.var(X[some]), initial(system, g, J, g_J), passes))
+        found.append(
+            bounded(system, posterior.problem.prior.var(X[some]), initial(system, g, J, g_J), passes)
+        )
     return joined(found)
 
 
@@ -90,10 +95,15 @@ def batches(points: int, n: int) -> list[slice]:
 
 
 def initial(system: System, g: np.ndarray, J: np.ndarray, g_J: np.ndarray) -> Weights:
-    """C = Q g + E_J g_J without the rows that are left out, and K C from K Q and the columns of the neighbours: no pass."""
+    """C = Q g + E_J g_J without the rows that are left out, and K C from K Q and the columns of the
+    neighbours: no pass."""
     basis, F = system.posterior.state.basis, system.without
     m = len(J)
-    require_bytes(8.0 * ARRAYS * basis.n * m, f"weights of {basis.n} rows for {m} points", "Ask for fewer points at once.")
+    require_bytes(
+        8.0 * ARRAYS * basis.n * m,
+        f"weights of {basis.n} rows for {m} points",
+        "Ask for fewer points at once.",
+    )
     C = basis.combine(g)
     change = np.zeros((basis.n, m))
     change[F] = -C[F]
@@ -119,12 +129,17 @@ def bounded(system: System, k0: np.ndarray, weights: Weights, passes: int) -> Bo
     upper = k0 - (C * (K_x + e)).sum(axis=0)
     rounding = slack * size + 64 * np.finfo(np.float64).eps * (k0 + np.abs(C * K_x).sum(axis=0))
     lowest = problem.N.min()
-    left = (np.sqrt((e**2 / N).sum(axis=0)) + slack / np.sqrt(lowest)) ** 2 if lowest > 0 else np.full_like(k0, np.inf)
+    left = (
+        (np.sqrt((e**2 / N).sum(axis=0)) + slack / np.sqrt(lowest)) ** 2
+        if lowest > 0
+        else np.full_like(k0, np.inf)
+    )
     return Bounds(np.maximum(upper - rounding - left, problem.variance_floor(k0)), upper + rounding)
 
 
 def improved(system: System, weights: Weights, passes: int) -> np.ndarray:
-    """Block conjugate gradients, preconditioned by the by-products: every point may use the directions of all of them."""
+    """Block conjugate gradients, preconditioned by the by-products: every point may use the directions of
+    all of them."""
     problem, C = system.problem, weights.C
     if passes < 1:
         return C

@@ -1,4 +1,5 @@
-"""The combined posterior GP(mu_i, k_i): mathematical plus computational uncertainty, valid whenever you stop (Eq. 6)."""
+"""The combined posterior GP(mu_i, k_i): mathematical plus computational uncertainty, valid whenever you
+stop (Eq. 6)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,19 +35,21 @@ def condition(
     noise: ArrayLike,
     policy: Any = None,
     stop: StoppingCriterion | None = None,
-    compute: Compute = Compute(),  # noqa: B008 (frozen)
+    compute: Compute = Compute(),
     seed: int = 0,
     callback: Callback | None = None,
 ) -> "Posterior":
     """Condition a prior on data, with as much computation as `stop` allows, spent as `policy` says.
 
-    Without a policy: the exact GP up to 2,048 rows; beyond, a block of pseudo-inputs, Krylov blocks, then deflated
-    residuals. Without `stop`: all of it, or 512 actions.
+    Without a policy: the exact GP up to 2,048 rows; beyond, a block of pseudo-inputs, Krylov blocks, then
+    deflated residuals. Without `stop`: all of it, or 512 actions.
     """
     problem = Problem(prior, X, y, noise, compute)
     policy = default_policy(problem.n) if policy is None else policy
     stop = MaxActions(default_actions(problem.n)) if stop is None else stop
-    return Posterior(problem, solve(problem, policy, stop, seed=count("seed", seed, least=0), callback=callback), policy)
+    return Posterior(
+        problem, solve(problem, policy, stop, seed=count("seed", seed, least=0), callback=callback), policy
+    )
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,15 @@ class Posterior:
         """Mean and variance after each prefix of the actions, at the cost of the last."""
         X = self._inputs(X)
         ranks_ = np.arange(self.rank + 1) if ranks is None else np.asarray(ranks)
-        if ranks_.ndim != 1 or ranks_.dtype.kind not in "iu" or (ranks_ < 0).any() or (ranks_ > self.rank).any():
-            raise InputError(f"ranks is {ranks!r}; expected integers from 0 to {self.rank}, the rank of this posterior.")
+        if (
+            ranks_.ndim != 1
+            or ranks_.dtype.kind not in "iu"
+            or (ranks_ < 0).any()
+            or (ranks_ > self.rank).any()
+        ):
+            raise InputError(
+                f"ranks is {ranks!r}; expected integers from 0 to {self.rank}, the rank of this posterior."
+            )
         return self.path_by(X, self.weights(X), ranks_)
 
     def path_by(self, X: np.ndarray, W: np.ndarray, ranks_: np.ndarray) -> Path:
@@ -117,8 +127,15 @@ class Posterior:
                 update += np.outer(W[j - 1], z[j - 1])
                 variance -= W[j - 1] ** 2
             if j in ranks_:
-                means[j], variances[j] = self.problem.with_prior_mean(X, update.copy()), self.problem.above_floor(variance, k0)
-        return Path(ranks_, np.stack([means[j] for j in ranks_.tolist()]), np.stack([variances[j] for j in ranks_.tolist()]))
+                means[j], variances[j] = (
+                    self.problem.with_prior_mean(X, update.copy()),
+                    self.problem.above_floor(variance, k0),
+                )
+        return Path(
+            ranks_,
+            np.stack([means[j] for j in ranks_.tolist()]),
+            np.stack([variances[j] for j in ranks_.tolist()]),
+        )
 
     def weights(self, X: np.ndarray) -> np.ndarray:
         """w = L^{-1} Q^T k_x for each row of X, (i, m): everything a prediction needs."""
@@ -129,7 +146,11 @@ class Posterior:
         state = self.state
         if not state.rank:
             return np.zeros((0, len(X)))
-        require_bytes(24.0 * state.rank * len(X), f"{state.rank} weights at {len(X)} points", "Predict in smaller batches.")
+        require_bytes(
+            24.0 * state.rank * len(X),
+            f"{state.rank} weights at {len(X)} points",
+            "Predict in smaller batches.",
+        )
         support = state.basis.support()
         if support is not None:
             Q = state.basis.actions(state.rank)[support].toarray()  # type: ignore[union-attr]
@@ -139,7 +160,9 @@ class Posterior:
     def noise_at(self, X: np.ndarray, noise: ArrayLike | None) -> np.ndarray | float:
         if noise is None:
             if np.ndim(self.problem.noise):
-                raise InputError("noise is missing: the training noise is one value per row, so give the noise at X.")
+                raise InputError(
+                    "noise is missing: the training noise is one value per row, so give the noise at X."
+                )
             return float(self.problem.noise)
         return noise_variance("noise", noise, len(X))
 
@@ -155,13 +178,17 @@ class Posterior:
 
     # More computation, more data.
 
-    def refine(self, policy: Any = None, stop: StoppingCriterion | None = None, callback: Callback | None = None) -> "Posterior":
+    def refine(
+        self, policy: Any = None, stop: StoppingCriterion | None = None, callback: Callback | None = None
+    ) -> "Posterior":
         """The same posterior after more computation: the same policy goes on unless another is given."""
         policy = self.policy if policy is None else policy
         if policy is None:
             policy = default_policy(self.problem.n)
         stop = MaxActions(default_actions(self.problem.n)) if stop is None else stop
-        return Posterior(self.problem, solve(self.problem, policy, stop, self.state, callback=callback), policy)
+        return Posterior(
+            self.problem, solve(self.problem, policy, stop, self.state, callback=callback), policy
+        )
 
     def extend(
         self,
@@ -171,7 +198,8 @@ class Posterior:
         policy: Any = None,
         stop: StoppingCriterion | None = None,
     ) -> "Posterior":
-        """The posterior with more data. `policy=None` then acts on the new rows; `policy=False` only appends them."""
+        """The posterior with more data. `policy=None` then acts on the new rows; `policy=False` only
+        appends them."""
         state = extend(self.state, X, y, noise)
         if policy is False:
             return Posterior(state.problem, state, self.policy)
@@ -179,7 +207,9 @@ class Posterior:
         new = np.arange(self.problem.n, state.problem.n)
         if policy is None:
             if new.size > NEW_ROWS:
-                new = np.sort(np.random.default_rng([state.seed, state.counter]).choice(new, NEW_ROWS, replace=False))
+                new = np.sort(
+                    np.random.default_rng([state.seed, state.counter]).choice(new, NEW_ROWS, replace=False)
+                )
             policy = UnitVector(order=new, block_size=min(new.size, 64))
         stop = MaxActions(new.size) if stop is None else stop
         after = Posterior(state.problem, state, self.policy).refine(policy, stop)
@@ -197,7 +227,8 @@ class Posterior:
 
     @property
     def actions(self) -> Any:
-        """The orthonormal actions, n x r: a NumPy array, or a SciPy sparse matrix where all of them are sparse."""
+        """The orthonormal actions, n x r: a NumPy array, or a SciPy sparse matrix where all of them are
+        sparse."""
         return self.state.basis.actions(self.rank)
 
     @property
@@ -211,7 +242,8 @@ class Posterior:
     # Other rooms of this house.
 
     def local(self, neighbours: int = 60) -> "LocalPosterior":
-        """The same posterior with actions of its own for each test point: the unit vectors of its nearest rows."""
+        """The same posterior with actions of its own for each test point: the unit vectors of its nearest
+        rows."""
         from itergp.posterior.local import LocalPosterior
 
         return LocalPosterior(self, count("neighbours", neighbours))
@@ -219,8 +251,8 @@ class Posterior:
     def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> "Decomposition":
         """Combined variance = mathematical + computational: exact up to 4,096 rows, between bounds beyond.
 
-        `method` is "exact", "estimate" (bounds from `passes` products with K for each 256 points; with 0, from more
-        neighbours), "certificate" (no product, often loose), or "auto".
+        `method` is "exact", "estimate" (bounds from `passes` products with K for each 256 points; with 0,
+        from more neighbours), "certificate" (no product, often loose), or "auto".
         """
         from itergp.posterior.uncertainty import decompose
 
@@ -237,14 +269,18 @@ class Posterior:
         """The computational share of the variance over X, estimated with its error, for `passes` products."""
         from itergp.posterior.uncertainty import computational_share
 
-        return computational_share(self, self._inputs(X), count("probes", probes, least=2), count("passes", passes))
+        return computational_share(
+            self, self._inputs(X), count("probes", probes, least=2), count("passes", passes)
+        )
 
     def worst_case_error(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
-        """sup |h(x) - mu_i(x)| over all h with unit norm in the RKHS of k + noise: sqrt(k_i(x, x) + noise) (Thm. 2)."""
+        """sup |h(x) - mu_i(x)| over all h with unit norm in the RKHS of k + noise: sqrt(k_i(x, x) + noise)
+        (Thm. 2)."""
         return np.sqrt(self.predictive_var(X, noise))
 
     def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws of the latent function at X, (size, m) or (size, m, t): exact up to 2,000 points, beyond as functions."""
+        """Joint draws of the latent function at X, (size, m) or (size, m, t): exact up to 2,000 points,
+        beyond as functions."""
         from itergp.posterior.sampling import sample
 
         return sample(self, self._inputs(X), count("size", size), count("seed", seed, least=0))
@@ -252,8 +288,11 @@ class Posterior:
     def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> "SampleFunction":
         """Draws that are functions, defined everywhere: call the result at any X.
 
-        `.rests_on` says what they are made of, and how near their variance is to that of the posterior, as measured.
+        `.rests_on` says what they are made of, and how near their variance is to that of the posterior, as
+        measured.
         """
         from itergp.posterior.sampling import sample_function
 
-        return sample_function(self, count("size", size), count("seed", seed, least=0), count("features", features))
+        return sample_function(
+            self, count("size", size), count("seed", seed, least=0), count("features", features)
+        )

@@ -1,8 +1,9 @@
-"""Held-out predictions without a refit: the actions that were taken, with the rows of a fold set to zero (errata page).
+"""Held-out predictions without a refit: the actions that were taken, with the rows of a fold set to zero
+(errata page).
 
-The posterior from the rows outside a fold F, for the actions Q_{-F} = Q with its rows F set to zero, at the rows of F. Every
-product it needs is in K Q or in a small kernel tile, so there is no pass over K. It is optimistic by what the choice of the
-actions, and the hyper-parameters, took from y_F.
+The posterior from the rows outside a fold F, for the actions Q_{-F} = Q with its rows F set to zero, at
+the rows of F. Every product it needs is in K Q or in a small kernel tile, so there is no pass over K. It
+is optimistic by what the choice of the actions, and the hyper-parameters, took from y_F.
 """
 
 from dataclasses import dataclass, replace
@@ -18,12 +19,14 @@ from itergp.posterior.local import LocalPosterior, nearest_rows
 
 BATCH = 64  # points at once
 MIXED = 1e-4  # of tau: within one precision they hardly differ by more
-ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of what is subtracted, over |G|; at most 4.2 of these units were measured
+# of what is subtracted, over |G|; at most 4.2 of these units were measured
+ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
 class WithoutFold:
-    """What predictions at the rows F need, from the rows outside F alone; `kept` are the actions that L is of."""
+    """What predictions at the rows F need, from the rows outside F alone; `kept` are the actions that L is
+    of."""
 
     posterior: Posterior
     F: np.ndarray
@@ -34,7 +37,8 @@ class WithoutFold:
 
     @staticmethod
     def of(posterior: Posterior, F: np.ndarray) -> "WithoutFold":
-        """G_{-F} = G - Q_F^T (K_hat Q)_F - (.)^T + Q_F^T K_hat_FF Q_F, and the same for what stands on the right."""
+        """G_{-F} = G - Q_F^T (K_hat Q)_F - (.)^T + Q_F^T K_hat_FF Q_F, and the same for what stands on the
+        right."""
         problem, state, r = posterior.problem, posterior.state, posterior.rank
         Q_F, KQ_F = state.basis.rows(F)[:, :r], fine_products(posterior, F)
         K_FF = tile(posterior, F, F)
@@ -56,7 +60,8 @@ class WithoutFold:
         return Path(ranks, np.stack(means), np.stack([problem.above_floor(k0 - fall[c], k0) for c in counts]))
 
     def local(self, neighbours: int, which: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance with local actions on top, the unit vectors of the nearest rows outside the fold; at `which` of F."""
+        """Mean and variance with local actions on top, the unit vectors of the nearest rows outside the
+        fold; at `which` of F."""
         posterior, problem, F = self.posterior, self.posterior.problem, self.F
         which = np.arange(F.size) if which is None else which
         m, X, W = min(neighbours, problem.n - F.size), problem.X[F[which]], self.W[:, which]
@@ -88,7 +93,10 @@ class WithoutFold:
 
     def _weights(self, neighbours: int, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """g, J and g_J: the mean is mu(x) + c^T b with c = Q_{-F} g + E_J g_J."""
-        m, X = min(neighbours, self.posterior.problem.n - self.F.size), self.posterior.problem.X[self.F[which]]
+        m, X = (
+            min(neighbours, self.posterior.problem.n - self.F.size),
+            self.posterior.problem.X[self.F[which]],
+        )
         rows, J = self._neighbours(X, m)
         H = _solve(self.L, self._rows_of_products(rows).T).T
         w, g_J = LocalPosterior(self.posterior, m).weights_by(X, rows, J, H, self.W[:, which])
@@ -97,7 +105,10 @@ class WithoutFold:
     def _rows_of_products(self, rows: np.ndarray) -> np.ndarray:
         """Rows of K_hat Q_{-F}, for the actions that are kept."""
         posterior, basis = self.posterior, self.posterior.state.basis
-        KQ = products(posterior, rows)[:, self.kept] - tile(posterior, rows, self.F) @ basis.rows(self.F)[:, self.kept]
+        KQ = (
+            products(posterior, rows)[:, self.kept]
+            - tile(posterior, rows, self.F) @ basis.rows(self.F)[:, self.kept]
+        )
         return KQ + posterior.problem.N[rows, None] * basis.rows(rows)[:, self.kept]
 
     def _neighbours(self, X: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
@@ -106,7 +117,8 @@ class WithoutFold:
         return rows, position.reshape(len(X), m)
 
     def _nearest_outside(self, X: np.ndarray, m: int) -> np.ndarray:
-        """The m rows outside the fold that are nearest to each point: they are among the m + |F| nearest of all."""
+        """The m rows outside the fold that are nearest to each point: they are among the m + |F| nearest
+        of all."""
         J = nearest_rows(self.posterior, X, min(m + self.F.size, self.posterior.problem.n))
         outside_first = np.argsort(np.isin(J, self.F), axis=1, kind="stable")
         return np.take_along_axis(J, outside_first[:, :m], axis=1)
@@ -146,7 +158,9 @@ def prefix(posterior: Posterior, rank: int) -> Posterior:
     c = state.factor.solve_transposed(state.z[:rank], rank)
     v = state.basis.combine(c)
     residual = problem.b - state.basis.KQ.combine(c) - problem.N[:, None] * v
-    return Posterior(problem, replace(state, rank=rank, representer_weights=v, residual=residual), posterior.policy)
+    return Posterior(
+        problem, replace(state, rank=rank, representer_weights=v, residual=residual), posterior.policy
+    )
 
 
 def with_targets(posterior: Posterior) -> Posterior:
@@ -175,8 +189,9 @@ def products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
 def fine_products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
     """(K Q)_rows, in float64 where some products are coarser than others.
 
-    A unit vector inside the fold vanishes with it, and what is left of its row of G is the difference between two roundings of
-    the same entries: of float64 products, and of float32 ones. It would be data with the tiny tau of a float64 product.
+    A unit vector inside the fold vanishes with it, and what is left of its row of G is the difference
+    between two roundings of the same entries: of float64 products, and of float32 ones. It would be data
+    with the tiny tau of a float64 product.
     """
     state, X = posterior.state, posterior.problem.X
     tau = state.tau[: state.rank]
@@ -194,9 +209,10 @@ def tile(posterior: Posterior, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # n
 def _factor(G: np.ndarray, tau: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
     """L, and the actions that it is of: all of them, unless rounding exceeds its bound.
 
-    Without the rows F, actions may be nothing, or independent one by one and dependent together: then some Q_{-F} w is
-    nothing, and w^T G_{-F} w nothing but rounding. So `tau`, which is in G, is raised to that: the actions are observed with
-    so much noise. What stands on the right is of the size of rounding too in such a direction, so it hardly counts there.
+    Without the rows F, actions may be nothing, or independent one by one and dependent together: then some
+    Q_{-F} w is nothing, and w^T G_{-F} w nothing but rounding. So `tau`, which is in G, is raised to that:
+    the actions are observed with so much noise. What stands on the right is of the size of rounding too in
+    such a direction, so it hardly counts there.
     """
     raised = np.maximum(tau, rounding)
     return cholesky_keeping((G + G.T) / 2 + np.diag(raised - tau), 0.5 * raised)

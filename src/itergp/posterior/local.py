@@ -1,7 +1,8 @@
 """Local actions: each test point acts on its nearest training rows too, on top of the global actions.
 
-Every entry of the extended Gram matrix is in K Q or in a small kernel tile, so there is no pass over K. Each marginal is
-the exact combined posterior for the actions [Q, E_J] of that point: k_* <= k_local <= k_i (DESIGN, section 3).
+Every entry of the extended Gram matrix is in K Q or in a small kernel tile, so there is no pass over K.
+Each marginal is the exact combined posterior for the actions [Q, E_J] of that point: k_* <= k_local <= k_i
+(DESIGN, section 3).
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -46,8 +47,10 @@ class LocalPosterior:
 
     def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
         raise InputError(
-            "Local posteriors give marginals: each point has actions of its own, and a covariance needs shared ones. Use "
-            "posterior.cov(X), or posterior.refine(UnitVector(order=rows), ...) on the union of the neighbours, then cov."
+            "Local posteriors give marginals: each point has actions of its own, and a covariance needs "
+            "shared ones. Use "
+            "posterior.cov(X), or posterior.refine(UnitVector(order=rows), ...) on the union of the "
+            "neighbours, then cov."
         )
 
     def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> "Decomposition":
@@ -58,7 +61,8 @@ class LocalPosterior:
         return decompose(self.posterior, X, self.var(X), self.neighbours, method, passes)
 
     def certify(self, X: ArrayLike) -> "Certificate":
-        """The global certificate, with the local variance as the upper bound; the mean's error by the triangle."""
+        """The global certificate, with the local variance as the upper bound; the mean's error by the
+        triangle."""
         from itergp.posterior.uncertainty import Certificate, certify
 
         X = self.posterior._inputs(X)
@@ -73,26 +77,35 @@ class LocalPosterior:
         X = self.posterior._inputs(X)
         return self.marginals_by(X, self.posterior.weights(X))
 
-    def marginals_by(self, X: np.ndarray, W: np.ndarray, J: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def marginals_by(
+        self, X: np.ndarray, W: np.ndarray, J: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """`marginals`, for who has the weights at X already, and perhaps the nearest rows."""
         posterior, problem, state = self.posterior, self.posterior.problem, self.posterior.state
         m = min(self.neighbours, problem.n)
         J = nearest_rows(posterior, X, m) if J is None else J
         rows, position = np.unique(J, return_inverse=True)
         J = position.reshape(J.shape)
-        require_bytes(8.0 * rows.size * state.rank * 2, f"{state.rank} weights at {rows.size} neighbours", "Predict in batches.")
+        require_bytes(
+            8.0 * rows.size * state.rank * 2,
+            f"{state.rank} weights at {rows.size} neighbours",
+            "Predict in batches.",
+        )
         H = self._rows_of_whitened_products(rows)
         k0 = problem.prior.var(X)
         mean = W.T @ state.z[: state.rank]
         variance = posterior._subtract(k0, W)
         jitter, residual = self.rounding(), state.residual[rows]
-        each = 8.0 * (m + 1) * (5 * m + 2 * state.rank + 1)  # bytes for a point: matrices of its neighbours, and their weights
+        # bytes for a point: matrices of its neighbours, and their weights
+        each = 8.0 * (m + 1) * (5 * m + 2 * state.rank + 1)
         threads = workers(problem.compute.threads, each * BATCH)
         batch = int(min(BATCH, max(1.0, available_bytes() / (2.0 * threads * each))))
 
         def act(start: int) -> None:
             some = slice(start, start + batch)
-            w_J, z_J = self.local_weights(X[some], rows[J[some]], H[J[some]], W[:, some], residual[J[some]], jitter)
+            w_J, z_J = self.local_weights(
+                X[some], rows[J[some]], H[J[some]], W[:, some], residual[J[some]], jitter
+            )
             mean[some] += np.einsum("pj,pjt->pt", w_J, z_J)
             for w in w_J.T:
                 variance[some] -= w * w
@@ -158,7 +171,10 @@ class LocalPosterior:
         """L_J with L_J L_J^T = K_JJ + N_J - B^T B + tau, and k_J - B^T w, for a batch."""
         problem = self.posterior.problem
         kernel, points, X = problem.prior.kernel, problem.gram.centred(problem.X[J]), problem.gram.centred(X)
-        K_JJ, k_J = batched_kernel(kernel, points, points), batched_kernel(kernel, points, X[:, None, :])[:, :, 0]
+        K_JJ, k_J = (
+            batched_kernel(kernel, points, points),
+            batched_kernel(kernel, points, X[:, None, :])[:, :, 0],
+        )
         S = K_JJ - B @ B.swapaxes(1, 2)
         S = (S + S.swapaxes(1, 2)) / 2
         index = np.arange(J.shape[1])
@@ -166,17 +182,20 @@ class LocalPosterior:
         return robust_cholesky(S, jitter), k_J - np.einsum("pjr,rp->pj", B, W)
 
     def rounding(self) -> float:
-        """tau on the local block too, for the rows of K Q that enter: the incoherent part of it, whatever the number of rows."""
+        """tau on the local block too, for the rows of K Q that enter: the incoherent part of it, whatever
+        the number of rows."""
         problem, state = self.posterior.problem, self.posterior.state
         own = UNIT["float64"] * float(problem.gram.diagonal().max()) * 64 * min(self.neighbours, problem.n)
         of_products = min(
-            float(state.tau[: state.rank].max(initial=0.0)), float(problem.gram.rounding(problem.n, dtype=state.coarsest))
+            float(state.tau[: state.rank].max(initial=0.0)),
+            float(problem.gram.rounding(problem.n, dtype=state.coarsest)),
         )
         return max(of_products, own)
 
 
 def robust_cholesky(S: np.ndarray, jitter: float) -> np.ndarray:
-    """Batched Cholesky; where a matrix is indefinite by rounding, its diagonal is raised, which only raises variances."""
+    """Batched Cholesky; where a matrix is indefinite by rounding, its diagonal is raised, which only
+    raises variances."""
     try:
         return np.linalg.cholesky(S)
     except np.linalg.LinAlgError:

@@ -24,13 +24,16 @@ AT_ONCE = 2**20  # values of features in memory
 def sample(posterior: "Posterior", X: np.ndarray, size: int, seed: int) -> np.ndarray:
     """Exact joint draws where the points are few; beyond, function draws (random features) evaluated at X.
 
-    Matheron's rule draws (f(X_*), Q^T y') from the prior and corrects by Q^T (y - y'). With the prior covariance of that
-    pair factorised exactly, y' cancels, and what is left is a draw from N(mu_i, k_i): that is what is drawn.
+    Matheron's rule draws (f(X_*), Q^T y') from the prior and corrects by Q^T (y - y'). With the prior
+    covariance of that pair factorised exactly, y' cancels, and what is left is a draw from N(mu_i, k_i):
+    that is what is drawn.
     """
     if len(X) > JOINT_POINTS:
         return sample_function(posterior, size, seed)(X)
     t = posterior.problem.targets
-    require_bytes(32.0 * size * t * len(X), f"{size} draws at {len(X)} points", "Ask for fewer draws at once.")
+    require_bytes(
+        32.0 * size * t * len(X), f"{size} draws at {len(X)} points", "Ask for fewer draws at once."
+    )
     mean = posterior.mean(X)
     draws = gaussian_draws(posterior.cov(X), size * t, np.random.default_rng(seed))
     return draws.T.reshape(size, t, len(X)).swapaxes(1, 2).reshape(size, *mean.shape) + mean
@@ -38,7 +41,8 @@ def sample(posterior: "Posterior", X: np.ndarray, size: int, seed: int) -> np.nd
 
 @dataclass(frozen=True, eq=False)
 class SampleFunction:
-    """Draws from the posterior as functions: f'(.) + k(., X) C (y - y'), the same wherever and whenever evaluated."""
+    """Draws from the posterior as functions: f'(.) + k(., X) C (y - y'), the same wherever and whenever
+    evaluated."""
 
     posterior: "Posterior"
     features: "Features"
@@ -67,7 +71,8 @@ class SampleFunction:
         return np.concatenate([self._var(X[some]) for some in self.features.blocks(len(X))])
 
     def _var(self, X: np.ndarray) -> np.ndarray:
-        """f(x) - mu_i(x) = (Phi(x) - a^T Phi(X)) w - a^T noise - g^T rounding, with g = G^{-1} Q^T k_x and a = Q g."""
+        """f(x) - mu_i(x) = (Phi(x) - a^T Phi(X)) w - a^T noise - g^T rounding, with g = G^{-1} Q^T k_x and
+        a = Q g."""
         problem, state = self.posterior.problem, self.posterior.state
         g = state.factor.solve_transposed(self.posterior.weights(X), state.rank)
         a = state.basis.combine(g)
@@ -88,8 +93,10 @@ class SampleFunction:
         negligible = 1e-12 * self.posterior.problem.prior.var(points)
         ratio = (self.var(points) + negligible) / (self.posterior.var(points) + negligible)
         return (
-            f"{self.features.size} random features; the variance of the draws is {ratio.min():.2f} to {ratio.max():.2f} times "
-            f"that of the posterior at {CHECKED} rows of the data and at {CHECKED} points halfway between two rows"
+            f"{self.features.size} random features; the variance of the draws is {ratio.min():.2f} to "
+            f"{ratio.max():.2f} times "
+            f"that of the posterior at {CHECKED} rows of the data and at {CHECKED} points halfway between "
+            "two rows"
         )
 
 
@@ -98,14 +105,17 @@ def sample_function(posterior: "Posterior", size: int, seed: int, features: int 
     problem, state, rng = posterior.problem, posterior.state, np.random.default_rng(seed)
     kernel, draws = problem.prior.kernel, size * problem.targets
     needed = 48.0 * features * draws + 32.0 * problem.n * draws + 16.0 * features * (problem.X.shape[1] + 1)
-    require_bytes(needed, f"{size} draws as functions with {features} features", "Ask for fewer draws or features.")
+    require_bytes(
+        needed, f"{size} draws as functions with {features} features", "Ask for fewer draws or features."
+    )
     Phi = Features(_features(kernel, rng, features, problem.X.shape[1]), problem.gram.origin)
     loads = rng.standard_normal((Phi.size, draws)) + 1j * rng.standard_normal((Phi.size, draws))
     noise = np.sqrt(problem.N)[:, None] * rng.standard_normal((problem.n, draws))
     y_prior = Phi.draws(problem.X, loads) + noise
     b = np.tile(problem.b, (1, size))  # targets of each draw lie side by side
     projected = state.basis.inner(b - y_prior)[: state.rank]
-    projected -= np.sqrt(state.tau[: state.rank])[:, None] * rng.standard_normal((state.rank, draws))  # rounding is noise too
+    # rounding is noise too
+    projected -= np.sqrt(state.tau[: state.rank])[:, None] * rng.standard_normal((state.rank, draws))
     c = state.factor.solve_transposed(state.factor.solve(projected, state.rank), state.rank)
     return SampleFunction(posterior, Phi, loads, state.basis.combine(c), size, _finite_dimensional(kernel))
 
@@ -134,7 +144,8 @@ class Features:
 
 
 def _features(kernel: Kernel, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
-    """Features of a sum of independent processes: exact ones where they are few, and `size` random ones for each other."""
+    """Features of a sum of independent processes: exact ones where they are few, and `size` random ones
+    for each other."""
     parts = [_features_of_term(term, rng, size, d) for term in _terms(kernel)]
     return lambda X: np.concatenate([part(X) for part in parts], axis=1)
 
@@ -154,7 +165,8 @@ def _features_of_term(kernel: Kernel, rng: np.random.Generator, size: int, d: in
 
 
 def _terms(kernel: Kernel) -> list[Kernel]:
-    """Kernels without sums in them that add up to this one; a product of sums is multiplied out where that gives a few."""
+    """Kernels without sums in them that add up to this one; a product of sums is multiplied out where that
+    gives a few."""
     if isinstance(kernel, Sum):
         return _terms(kernel.left) + _terms(kernel.right)
     if isinstance(kernel, Scaled):

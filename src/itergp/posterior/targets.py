@@ -1,8 +1,9 @@
 """Several targets, each with a noise of its own: K and the actions are shared, the belief is each target's.
 
-The actions are chosen in one run with the smallest of the noises. Krylov spaces do not depend on the noise; the precision of the
-products and the criteria that end a run do, and must do for the target that asks most of them. What each target's own
-noise makes of these actions follows from Q and K Q, without a pass over K (`solver/reweight.py`).
+The actions are chosen in one run with the smallest of the noises. Krylov spaces do not depend on the
+noise; the precision of the products and the criteria that end a run do, and must do for the target that
+asks most of them. What each target's own noise makes of these actions follows from Q and K Q, without a
+pass over K (`solver/reweight.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,8 @@ from itergp.validate import count
 
 
 def common_noise(noise: np.ndarray) -> Any:
-    """The noise of the run that chooses the actions, from that of each target: (t,), or (t, n) where it differs between rows."""
+    """The noise of the run that chooses the actions, from that of each target: (t,), or (t, n) where it
+    differs between rows."""
     return float(noise.min()) if noise.ndim == 1 else noise.min(axis=0)
 
 
@@ -36,8 +38,9 @@ def common_noise(noise: np.ndarray) -> Any:
 class TargetPosterior:
     """A Gaussian process for each target: `mean` and `var` are (m, t), `cov` is (m, m, t). Immutable.
 
-    `shared` is the run that chose the actions, for all targets with their smallest noise; `each` are the posteriors of the
-    targets with their own. `problem`, `state`, `trace` and the like are those of `shared`.
+    `shared` is the run that chose the actions, for all targets with their smallest noise; `each` are the
+    posteriors of the targets with their own. `problem`, `state`, `trace` and the like are those of
+    `shared`.
     """
 
     shared: Posterior
@@ -48,7 +51,8 @@ class TargetPosterior:
         noise = np.array(self.noise, dtype=np.float64)
         if self.shared.problem.y.ndim != 2 or noise.shape not in ((t,), (t, n)):
             raise InputError(
-                f"noise has shape {noise.shape}; expected one value for each of {t} targets, or one row of {n} values."
+                f"noise has shape {noise.shape}; expected one value for each of {t} targets, or one row of "
+                f"{n} values."
             )
         object.__setattr__(self, "noise", noise)
 
@@ -71,12 +75,15 @@ class TargetPosterior:
         return _beside([one._subtract(k0, W) for one, W in zip(self.each, self.weights(X), strict=True)])
 
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
-        """The variance of a new observation: latent plus noise, each target's own unless given, a number or one per target."""
+        """The variance of a new observation: latent plus noise, each target's own unless given, a number
+        or one per target."""
         return self.var(X) + self.noise_at(noise)
 
     def noise_at(self, noise: ArrayLike | None) -> np.ndarray:
         if noise is None and self.noise.ndim == 2:
-            raise InputError("noise is missing: the training noise differs between rows, so give that of new observations.")
+            raise InputError(
+                "noise is missing: the training noise differs between rows, so give that of new observations."
+            )
         return self.noise if noise is None else _of_targets(noise, self.problem.targets)
 
     def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
@@ -106,11 +113,16 @@ class TargetPosterior:
 
     def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the latent functions at X: (size, m, t)."""
-        return _beside([one.sample(X, size, own) for one, own in zip(self.each, self._seeds(seed), strict=True)])
+        return _beside(
+            [one.sample(X, size, own) for one, own in zip(self.each, self._seeds(seed), strict=True)]
+        )
 
     def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> "TargetSamples":
         return TargetSamples(
-            [one.sample_function(size, own, features) for one, own in zip(self.each, self._seeds(seed), strict=True)]
+            [
+                one.sample_function(size, own, features)
+                for one, own in zip(self.each, self._seeds(seed), strict=True)
+            ]
         )
 
     def _seeds(self, seed: int) -> list[int]:
@@ -143,7 +155,9 @@ class TargetPosterior:
             return TargetPosterior(shared, self.noise)
         old, new = self.problem.n, shared.problem.n - self.problem.n
         before = self.noise if self.noise.ndim == 2 else np.repeat(self.noise[:, None], old, axis=1)
-        return TargetPosterior(shared, np.concatenate([before, np.repeat(more[:, None], new, axis=1)], axis=1))
+        return TargetPosterior(
+            shared, np.concatenate([before, np.repeat(more[:, None], new, axis=1)], axis=1)
+        )
 
     # What was done, for all targets.
 
@@ -205,7 +219,9 @@ class LocalTargets:
         shared = self.posterior.shared
         X = shared._inputs(X)
         J = nearest_rows(shared, X, min(self.neighbours, shared.problem.n))
-        found = [one.marginals_by(X, W, J) for one, W in zip(self.each, self.posterior.weights(X), strict=True)]
+        found = [
+            one.marginals_by(X, W, J) for one, W in zip(self.each, self.posterior.weights(X), strict=True)
+        ]
         return _beside([mean for mean, _ in found]), _beside([variance for _, variance in found])
 
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
@@ -233,7 +249,8 @@ class TargetSamples:
 
     @property
     def rests_on(self) -> str:
-        """As for one target, of each of them: their noises differ, and so does what is left of the variance."""
+        """As for one target, of each of them: their noises differ, and so does what is left of the
+        variance."""
         if self.exact:
             return self.each[0].rests_on
         return "\n".join(f"target {i}: {one.rests_on}" for i, one in enumerate(self.each))
@@ -252,16 +269,22 @@ def _beside(found: list[np.ndarray]) -> np.ndarray:
 
 
 def _each_field(found: list[Any]) -> Any:
-    """Records of arrays, one for each target, as one record; what is no array is told of the least exact of them."""
+    """Records of arrays, one for each target, as one record; what is no array is told of the least exact
+    of them."""
     columns = {part.name: [getattr(one, part.name) for one in found] for part in fields(found[0])}
     least = min(range(len(found)), key=lambda i: getattr(found[i], "exact", True))
     return type(found[0])(
-        **{name: _beside(values) if isinstance(values[0], np.ndarray) else values[least] for name, values in columns.items()}
+        **{
+            name: _beside(values) if isinstance(values[0], np.ndarray) else values[least]
+            for name, values in columns.items()
+        }
     )
 
 
 def _of_targets(noise: ArrayLike, targets: int) -> np.ndarray:
     values = np.asarray(noise, dtype=np.float64)
     if values.shape not in ((), (targets,)) or not ((values >= 0) & (values < np.inf)).all():
-        raise InputError(f"noise is {noise!r}; expected a variance, or one for each of {targets} targets: finite and >= 0.")
+        raise InputError(
+            f"noise is {noise!r}; expected a variance, or one for each of {targets} targets: finite and >= 0."
+        )
     return np.broadcast_to(values, (targets,))

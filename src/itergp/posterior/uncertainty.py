@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 EXACT_ROWS = 4096  # decompose factorises K_hat up to here
 POINTS = 256  # test points handled at once: n x POINTS numbers
 PASSES = 4  # of an estimate
-WIDER, MANY = 4, 1000  # so many times the neighbours are where an estimate starts; half of that at more points than these
-NOTHING = 1e-6  # of the variance: where rounding cannot have added more, a posterior of rank n is the exact GP
+# so many times the neighbours are where an estimate starts; half of that at more points than these
+WIDER, MANY = 4, 1000
+# of the variance: where rounding cannot have added more, a posterior of rank n is the exact GP
+NOTHING = 1e-6
 
 
 class Shares:
@@ -42,16 +44,19 @@ class Shares:
     @property
     def share_bounds(self) -> tuple[float, float]:
         """The least and the most that the share can be."""
-        return ratio(self.computational_lower, self.combined)[0], ratio(self.computational_upper, self.combined)[0]
+        return ratio(self.computational_lower, self.combined)[0], ratio(
+            self.computational_upper, self.combined
+        )[0]
 
 
 @dataclass(frozen=True)
 class Decomposition(Shares):
     """combined = mathematical + computational, per point, the rounding of products counted as computational.
 
-    `exact` says whether the parts are exact; if not, `computational` is its lower bound, and the truth lies between
-    `computational_lower` and `computational_upper`, guaranteed. `method` says how they were found: "exact", "neighbours" (what
-    so many `neighbours` for each point would remove), "estimate" (these, and passes over K) or "certificate".
+    `exact` says whether the parts are exact; if not, `computational` is its lower bound, and the truth
+    lies between `computational_lower` and `computational_upper`, guaranteed. `method` says how they were
+    found: "exact", "neighbours" (what so many `neighbours` for each point would remove), "estimate"
+    (these, and passes over K) or "certificate".
     """
 
     combined: np.ndarray
@@ -66,7 +71,8 @@ class Decomposition(Shares):
 
 @dataclass(frozen=True)
 class Certificate:
-    """variance_lower <= k_*(x, x) <= variance_upper, and |mu_*(x) - mu_i(x)| <= mean_error. Guaranteed; often loose."""
+    """variance_lower <= k_*(x, x) <= variance_upper, and |mu_*(x) - mu_i(x)| <= mean_error. Guaranteed;
+    often loose."""
 
     variance_lower: np.ndarray
     variance_upper: np.ndarray
@@ -77,8 +83,8 @@ class Certificate:
 class Share:
     """An estimate of sum_x k_comp(x) / sum_x k_i(x), from random probes.
 
-    `error` is its standard error, `half_width` that of an interval; what the passes left unsolved makes the estimate too low
-    by at most `bias_bound`, over these probes.
+    `error` is its standard error, `half_width` that of an interval; what the passes left unsolved makes
+    the estimate too low by at most `bias_bound`, over these probes.
     """
 
     estimate: float
@@ -87,7 +93,8 @@ class Share:
     probes: int
 
     def half_width(self, level: float = 0.95) -> float:
-        """estimate +- this holds the truth with that probability, but for the bias: Student's t, as the probes are few."""
+        """estimate +- this holds the truth with that probability, but for the bias: Student's t, as the
+        probes are few."""
         return half_width(self.error, self.probes, level)
 
 
@@ -137,9 +144,14 @@ def decompose(
 
 
 def more_neighbours(posterior: "Posterior", neighbours: int, points: int) -> int:
-    """How many an estimate gives to each point: none where as many actions as rows leave only rounding to be found."""
+    """How many an estimate gives to each point: none where as many actions as rows leave only rounding to
+    be found."""
     n = posterior.problem.n
-    return 0 if posterior.rank == n else min(n, (neighbours or NEIGHBOURS) * (WIDER if points <= MANY else WIDER // 2))
+    return (
+        0
+        if posterior.rank == n
+        else min(n, (neighbours or NEIGHBOURS) * (WIDER if points <= MANY else WIDER // 2))
+    )
 
 
 def taken_apart(
@@ -148,7 +160,9 @@ def taken_apart(
     """From bounds on k_*; combined variances are never below it, but by rounding."""
     most = np.clip(combined - lower, 0.0, combined)
     least = np.clip(combined - upper, 0.0, most)
-    return Decomposition(combined, combined - least, least, least, most, method == "exact", method, neighbours)
+    return Decomposition(
+        combined, combined - least, least, least, most, method == "exact", method, neighbours
+    )
 
 
 def is_exact(posterior: "Posterior") -> bool:
@@ -168,12 +182,15 @@ def exact_variance(posterior: "Posterior", X: np.ndarray) -> np.ndarray:
 def dense_factor(posterior: "Posterior") -> np.ndarray:
     """L L^T = K_hat, dense."""
     problem = posterior.problem
-    require_bytes(24.0 * problem.n**2, f"the exact GP on {problem.n} rows", "Use method='estimate' or 'certificate'.")
+    require_bytes(
+        24.0 * problem.n**2, f"the exact GP on {problem.n} rows", "Use method='estimate' or 'certificate'."
+    )
     try:
         return scipy.linalg.cholesky(problem.K_hat(), lower=True, overwrite_a=True)
     except np.linalg.LinAlgError:
         raise InputError(
-            "K + noise is singular to rounding, so the exact GP cannot be computed; give more noise, or use method='certificate'."
+            "K + noise is singular to rounding, so the exact GP cannot be computed; give more noise, or use "
+            "method='certificate'."
         ) from None
 
 
@@ -193,7 +210,9 @@ def unexplained(posterior: "Posterior", X: np.ndarray) -> tuple[np.ndarray, np.n
     """e_x = k_x - K_hat Q g with g = G^{-1} Q^T k_x: what of k_x the actions have not seen, n x m; and g."""
     problem, state = posterior.problem, posterior.state
     K_x = problem.gram.dense(problem.X, X)
-    g = state.factor.solve_transposed(state.factor.solve(state.basis.inner(K_x)[: state.rank], state.rank), state.rank)
+    g = state.factor.solve_transposed(
+        state.factor.solve(state.basis.inner(K_x)[: state.rank], state.rank), state.rank
+    )
     return K_x - state.basis.KQ.combine(g) - problem.N[:, None] * state.basis.combine(g), g
 
 
@@ -217,11 +236,14 @@ def certify(posterior: "Posterior", X: np.ndarray) -> Certificate:
         mean_error.append(a * r + 2.0 * tau * g_norm * c)
     rounding = 64 * np.finfo(np.float64).eps * k0
     below = np.maximum(variance - np.concatenate(lower) - rounding, problem.variance_floor(k0))
-    return Certificate(np.minimum(below, variance), variance, np.concatenate(mean_error) + rounding * (1.0 + c))
+    return Certificate(
+        np.minimum(below, variance), variance, np.concatenate(mean_error) + rounding * (1.0 + c)
+    )
 
 
 def computational_share(posterior: "Posterior", X: np.ndarray, probes: int, passes: int) -> Share:
-    """For random signs xi, E[xi^T k_comp(X, X) xi] = sum_x k_comp(x), and so for k_i: the ratio over the same probes.
+    """For random signs xi, E[xi^T k_comp(X, X) xi] = sum_x k_comp(x), and so for k_i: the ratio over the
+    same probes.
 
     A probe is a point with k_xi = k(X_train, X) xi and the prior variance xi^T k(X, X) xi.
     """
@@ -246,7 +268,9 @@ def rkhs_error(posterior: "Posterior") -> tuple[float, float]:
     """|mu_* - mu_i| in the RKHS of k, and |mu_* - mu|: by a dense solve, for small n (Thm. 1)."""
     problem = posterior.problem
     if problem.n > EXACT_ROWS:
-        raise InputError(f"rkhs_error needs the exact GP, so at most {EXACT_ROWS} rows; there are {problem.n}.")
+        raise InputError(
+            f"rkhs_error needs the exact GP, so at most {EXACT_ROWS} rows; there are {problem.n}."
+        )
     K_hat = problem.K_hat()
     K = K_hat - np.diag(problem.N)
     v = scipy.linalg.solve(K_hat, problem.b, assume_a="pos")

@@ -6,7 +6,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 Array = Any  # NumPy arrays and JAX arrays alike
-UNROLLED = 64  # features up to which each is an operation of its own: the fastest tiles, but a compiler's work grows with them
+# features up to which each is an operation of its own: the fastest tiles, but a compiler's work grows with
+# them
+UNROLLED = 64
 
 
 def squared_distance(F0: Array, F1: Array) -> Array:
@@ -26,8 +28,8 @@ def squared_distance(F0: Array, F1: Array) -> Array:
 
 
 def _of_many_features(F0: Array, F1: Array) -> Array:
-    """One sum over features: as many operations for a thousand features as for a hundred. Compilers fuse it, and store none of
-    the differences; NumPy would, so there the sum is that of float64, rounded once."""
+    """One sum over features: as many operations for a thousand features as for a hundred. Compilers fuse
+    it, and store none of the differences; NumPy would, so there the sum is that of float64, rounded once."""
     if isinstance(F0, np.ndarray):
         return cdist(F0, F1, "sqeuclidean").astype(np.result_type(F0, F1))
     difference = F0[:, None, :] - F1[None, :, :]
@@ -37,8 +39,8 @@ def _of_many_features(F0: Array, F1: Array) -> Array:
 def distance(s: Array) -> Array:
     """sqrt(s), with derivative 0 instead of NaN at s = 0 (so profiles in r are safe under autodiff).
 
-    One maximum, not the usual two nested choices: XLA's compiler for CPUs was seen to mix up two such pairs in one
-    program, and then returned sqrt(1) for s = 0.
+    One maximum, not the usual two nested choices: XLA's compiler for CPUs was seen to mix up two such
+    pairs in one program, and then returned sqrt(1) for s = 0.
     """
     xp = s.__array_namespace__()
     return xp.sqrt(xp.maximum(s, xp.asarray(1e-36, dtype=s.dtype)))

@@ -39,7 +39,9 @@ class Prior:
 
     def __init__(self, kernel: Kernel, mean: Mean | None = None) -> None:
         if not isinstance(kernel, Kernel):
-            raise InputError(f"kernel is {kernel!r}; expected an itergp kernel such as Matern32(lengthscale=0.3).")
+            raise InputError(
+                f"kernel is {kernel!r}; expected an itergp kernel such as Matern32(lengthscale=0.3)."
+            )
         mean = Zero() if mean is None else mean
         if not callable(mean):
             raise InputError(f"mean is {mean!r}; expected a mean function such as ConstantMean(1.0).")

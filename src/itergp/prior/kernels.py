@@ -1,8 +1,9 @@
 """Kernels: each is its formula plus a few lines.
 
-A formula is written once, against the array namespace of its input, so the same lines run in NumPy, inside JAX tiles
-and under autodiff. A kernel is a frozen dataclass whose fields are its parameters (numbers, arrays, other kernels);
-a field that is not a parameter, such as a choice of columns, is marked with `metadata={"static": True}`.
+A formula is written once, against the array namespace of its input, so the same lines run in NumPy, inside
+JAX tiles and under autodiff. A kernel is a frozen dataclass whose fields are its parameters (numbers,
+arrays, other kernels); a field that is not a parameter, such as a choice of columns, is marked with
+`metadata={"static": True}`.
 """
 
 from abc import ABC, abstractmethod
@@ -40,11 +41,13 @@ class Kernel(ABC):
         return False
 
     def embedding(self, X: np.ndarray) -> np.ndarray | None:
-        """Coordinates in which k falls with Euclidean distance, if there are such: the kernel's own metric."""
+        """Coordinates in which k falls with Euclidean distance, if there are such: the kernel's own
+        metric."""
         return None
 
     def amplification(self, X: np.ndarray) -> float:
-        """How much rounding grows: entries evaluated in precision u err by about u * amplification * k(x, x), in the mean.
+        """How much rounding grows: entries evaluated in precision u err by about u * amplification * k(x,
+        x), in the mean.
 
         Here measured on a few rows, which serves any kernel; where the formula is known, derived from it.
         """
@@ -56,7 +59,8 @@ class Kernel(ABC):
     def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
         """A map Phi from X to (n, size), possibly complex, with E[Phi Phi^H] = k(X, X)."""
         raise KernelError(
-            f"{type(self).__name__} has no random features, so no sample of it is a function that is defined everywhere. "
+            f"{type(self).__name__} has no random features, so no sample of it is a function that is defined "
+            "everywhere. "
             "Use posterior.sample(X) at given points, or give the kernel a `random_features` method."
         )
 
@@ -77,24 +81,31 @@ class Kernel(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Stationary(Kernel):
-    """k(x, x') = profile(|phi(x) - phi(x')|^2): one line each, `profile`; phi(x) = x / lengthscale unless overridden."""
+    """k(x, x') = profile(|phi(x) - phi(x')|^2): one line each, `profile`; phi(x) = x / lengthscale unless
+    overridden."""
 
     lengthscale: Any = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lengthscale", positive_parameter(f"{type(self).__name__}.lengthscale", self.lengthscale))
+        object.__setattr__(
+            self, "lengthscale", positive_parameter(f"{type(self).__name__}.lengthscale", self.lengthscale)
+        )
 
     @abstractmethod
     def profile(self, s: Array) -> Array:
         """The kernel as a function of the squared distance s; profile(0) = 1."""
 
-    def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> np.ndarray | spectra.Frequencies:
-        """`size` draws from the spectral density of the profile (Bochner's theorem): for samples that are functions.
+    def frequencies(
+        self, rng: np.random.Generator, size: int, dimension: int
+    ) -> np.ndarray | spectra.Frequencies:
+        """`size` draws from the spectral density of the profile (Bochner's theorem): for samples that are
+        functions.
 
         Draws from another density come with their weights, (draws, weights): see `itergp.prior.spectra`.
         """
         raise KernelError(
-            f"{type(self).__name__} has no frequencies, so no sample of it is a function that is defined everywhere. "
+            f"{type(self).__name__} has no frequencies, so no sample of it is a function that is defined "
+            "everywhere. "
             "Use posterior.sample(X) at given points, or give the kernel a `frequencies` method."
         )
 
@@ -115,7 +126,8 @@ class Stationary(Kernel):
         return self.features(X)
 
     def amplification(self, X: np.ndarray) -> float:
-        # coordinates are rounded by u |phi|, so distances by twice that, and no profile here is steeper than 1 in distance
+        # coordinates are rounded by u |phi|, so distances by twice that, and no profile here is steeper than
+        # 1 in distance
         size = self._rounded(X)
         derived = 4.0 + 2.0 * size
         if type(self).__module__ == __name__:
@@ -132,7 +144,8 @@ class Stationary(Kernel):
             size = np.size(getattr(self, parameter.name))
             if np.ndim(getattr(self, parameter.name)) == 1 and size != d:
                 raise InputError(
-                    f"{type(self).__name__}.{parameter.name} has {size} values, but the inputs have {d} features; "
+                    f"{type(self).__name__}.{parameter.name} has {size} values, but the inputs have {d} "
+                    "features; "
                     "expected a number or one value per feature."
                 )
 
@@ -207,7 +220,8 @@ class RationalQuadratic(Stationary):
 class Periodic(Stationary):
     """exp(-2 sum_f sin^2(pi (x_f - x'_f) / period_f) / lengthscale_f^2)
 
-    The RBF kernel after wrapping each feature around a circle, since |e^{ia} - e^{ib}|^2 = 4 sin^2((a - b) / 2).
+    The RBF kernel after wrapping each feature around a circle, since |e^{ia} - e^{ib}|^2 = 4 sin^2((a - b)
+    / 2).
     """
 
     period: Any = 1.0
@@ -219,10 +233,16 @@ class Periodic(Stationary):
     def features(self, X: Array) -> Array:
         xp = X.__array_namespace__()
         angle = 2.0 * np.pi * X / self.period
-        if isinstance(angle, np.ndarray) and angle.dtype == np.float64 and np.abs(angle).max(initial=0.0) > MOST_RADIANS:
+        if (
+            isinstance(angle, np.ndarray)
+            and angle.dtype == np.float64
+            and np.abs(angle).max(initial=0.0) > MOST_RADIANS
+        ):
             raise KernelError(
-                f"Periodic.period is {self.period!r}, but inputs are as large as {np.abs(X).max():.2g}: so many periods from "
-                "the origin float64 does not know the phase. Give a longer period, or inputs counted from a point among them."
+                f"Periodic.period is {self.period!r}, but inputs are as large as {np.abs(X).max():.2g}: so "
+                "many periods from "
+                "the origin float64 does not know the phase. Give a longer period, or inputs counted from a "
+                "point among them."
             )
         return xp.concat([xp.cos(angle) / self.lengthscale, xp.sin(angle) / self.lengthscale], axis=1)
 
@@ -233,7 +253,8 @@ class Periodic(Stationary):
         return spectra.isotropic(rng, size, dimension, spectra.gaussian(dimension))
 
     def _rounded(self, X: np.ndarray) -> float:
-        angle = (1.0 + 2.0 * np.pi * np.abs(X) / self.period) / self.lengthscale  # rounding of the angle, on the circle
+        # rounding of the angle, on the circle
+        angle = (1.0 + 2.0 * np.pi * np.abs(X) / self.period) / self.lengthscale
         return float(np.sqrt((angle**2).sum(axis=1).mean()))
 
 
@@ -369,7 +390,8 @@ class Product(_Pair):
     def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
         left = self.left.random_features(rng, size, d)
         right = self.right.random_features(rng, size, d)
-        pairs = rng.permutation(size)  # features come in an order, of radii or of the parts of a sum: any may meet any
+        # features come in an order, of radii or of the parts of a sum: any may meet any
+        pairs = rng.permutation(size)
         return lambda X: np.sqrt(size) * left(X) * right(X)[:, pairs]
 
 
@@ -384,7 +406,9 @@ class OnColumns(Kernel):
         columns = tuple(self.columns)
         whole = all(isinstance(c, int | np.integer) and not isinstance(c, bool) and c >= 0 for c in columns)
         if not columns or not whole or len(set(columns)) != len(columns):
-            raise InputError(f"columns of `kernel.on(...)` is {list(columns)!r}; expected distinct column numbers from 0.")
+            raise InputError(
+                f"columns of `kernel.on(...)` is {list(columns)!r}; expected distinct column numbers from 0."
+            )
         object.__setattr__(self, "columns", tuple(int(c) for c in columns))
 
     def _select(self, X: Array) -> Array:
@@ -409,7 +433,8 @@ class OnColumns(Kernel):
     def check_features(self, d: int) -> None:
         if max(self.columns) >= d:
             raise InputError(
-                f"kernel.on({list(self.columns)}) needs column {max(self.columns)}, but the inputs have {d} features."
+                f"kernel.on({list(self.columns)}) needs column {max(self.columns)}, but the inputs have {d} "
+                "features."
             )
         self.kernel.check_features(len(self.columns))
 
@@ -431,7 +456,8 @@ def parameters(kernel: Kernel, prefix: str = "") -> dict[str, Any]:
 
 
 def with_parameters(kernel: Kernel, values: dict[str, Any], check: bool = True) -> Kernel:
-    """The same kernel with other values for some of its parameters (`check=False`: any values, such as gradients)."""
+    """The same kernel with other values for some of its parameters (`check=False`: any values, such as
+    gradients)."""
     changes: dict[str, Any] = {}
     for part in fields(kernel):  # type: ignore[arg-type]
         inner = {path.partition(".")[2]: v for path, v in values.items() if path.startswith(part.name + ".")}

@@ -34,7 +34,9 @@ class ConstantMean(Mean):
     def __post_init__(self) -> None:
         value = finite("ConstantMean.value", as_float64("ConstantMean.value", self.value))
         if value.ndim > 1:
-            raise InputError(f"ConstantMean.value has shape {value.shape}; expected a number or one value per target.")
+            raise InputError(
+                f"ConstantMean.value has shape {value.shape}; expected a number or one value per target."
+            )
         object.__setattr__(self, "value", float(value) if value.ndim == 0 else value)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
@@ -65,9 +67,16 @@ class LinearMean(Mean):
         if weights.ndim not in (1, 2):
             raise InputError(f"LinearMean.weights has shape {weights.shape}; expected (d,) or (d, targets).")
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "intercept", finite("LinearMean.intercept", as_float64("LinearMean.intercept", self.intercept)))
+        object.__setattr__(
+            self,
+            "intercept",
+            finite("LinearMean.intercept", as_float64("LinearMean.intercept", self.intercept)),
+        )
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         if X.shape[1] != self.weights.shape[0]:
-            raise InputError(f"LinearMean.weights is for {self.weights.shape[0]} features, but the inputs have {X.shape[1]}.")
+            raise InputError(
+                f"LinearMean.weights is for {self.weights.shape[0]} features, but the inputs "
+                f"have {X.shape[1]}."
+            )
         return X @ self.weights + self.intercept

@@ -11,7 +11,8 @@ POINTS_PER_DECADE = 64
 
 
 def measured(kernel: Callable[[Any, Any], Any], X: np.ndarray) -> float:
-    """4 + 2 x the largest error in single precision over u k(x, x): between rows, and between rows and points near them."""
+    """4 + 2 x the largest error in single precision over u k(x, x): between rows, and between rows and
+    points near them."""
     X, moved = X[:ROWS], X[:MOVED]
     towards = moved[::-1] - moved
     points = np.concatenate([X, *(moved + step * towards for step in 10.0 ** -np.arange(1, 7))])
@@ -25,8 +26,8 @@ def measured(kernel: Callable[[Any, Any], Any], X: np.ndarray) -> float:
 def of_profile(profile: Callable[[Any], Any], size: float, farthest: float) -> float:
     """4 + the profile's own error + 2 |phi| x how steep it is, at all distances from 1e-8 to `farthest`.
 
-    Coordinates are rounded by u |phi| (`size`), so distances by twice that. A positive definite function is nowhere much
-    steeper than near 0, where these distances lie densely.
+    Coordinates are rounded by u |phi| (`size`), so distances by twice that. A positive definite function
+    is nowhere much steeper than near 0, where these distances lie densely.
     """
     decades = 8.0 + np.log10(farthest)
     r = farthest * np.logspace(-decades, 0.0, int(POINTS_PER_DECADE * decades))

@@ -1,10 +1,11 @@
 """Frequencies of stationary kernels (Bochner's theorem): for samples that are functions.
 
-A kernel is the mean of exp(i omega^T (x - x')) over its spectral density. Where data leave little variance, what is left
-lies at frequencies that are rare in the density: among a few thousand draws from it there are one or two of them, or none,
-and samples vary far too much or far too little. So half of the frequencies are drawn from the density itself, and half so
-that every power of ten of its tail has as many as the next. Weights make up for it (the balance heuristic of importance
-sampling): the mean stays what it was.
+A kernel is the mean of exp(i omega^T (x - x')) over its spectral density. Where data leave little
+variance, what is left lies at frequencies that are rare in the density: among a few thousand draws from it
+there are one or two of them, or none, and samples vary far too much or far too little. So half of the
+frequencies are drawn from the density itself, and half so that every power of ten of its tail has as many
+as the next. Weights make up for it (the balance heuristic of importance sampling): the mean stays what it
+was.
 
 A density is given by its radius: |omega| is beyond `radius(u)` with probability u.
 """
@@ -22,7 +23,8 @@ ORTHOGONAL = 64  # directions at right angles to one another, at once
 
 
 def isotropic(rng: np.random.Generator, size: int, dimension: int, radius: Radius) -> Frequencies:
-    """`size` frequencies with their weights: sum_j w_j exp(i omega_j^T (x - x')) has the kernel as its mean."""
+    """`size` frequencies with their weights: sum_j w_j exp(i omega_j^T (x - x')) has the kernel as its
+    mean."""
     u, weights = tail_probabilities(rng, size)
     return radius(u)[:, None] * _directions(rng, size, dimension), weights
 
@@ -36,7 +38,8 @@ def student(dimension: int, degrees: float) -> Radius:
     """Of a Matern kernel of order nu: a multivariate t with 2 nu degrees of freedom."""
 
     def radius(u: np.ndarray) -> np.ndarray:
-        b = special.betaincinv(degrees / 2, dimension / 2, u)  # degrees / (degrees + r^2) has a beta distribution
+        # degrees / (degrees + r^2) has a beta distribution
+        b = special.betaincinv(degrees / 2, dimension / 2, u)
         return np.sqrt(degrees * (1.0 - b) / b)
 
     return radius
@@ -45,13 +48,16 @@ def student(dimension: int, degrees: float) -> Radius:
 def gaussian_mixture(dimension: int, alpha: float) -> Radius:
     """Of (1 + s / (2 alpha))^(-alpha): normal, with a precision that has a gamma distribution.
 
-    So alpha r^2 / 2 is a product of two gamma variables, with shapes d / 2 and alpha. Its tail is tabulated: the integral,
-    over the logarithm of the one with the larger shape, of what the other one leaves.
+    So alpha r^2 / 2 is a product of two gamma variables, with shapes d / 2 and alpha. Its tail is
+    tabulated: the integral, over the logarithm of the one with the larger shape, of what the other one
+    leaves.
     """
     from scipy.interpolate import PchipInterpolator  # here: nothing else needs it
 
     wide, narrow = sorted((dimension / 2, alpha))
-    lowest, highest = (np.log(np.maximum(np.array(q), 1e-26)) for q in zip(_range(wide), _range(narrow), strict=True))
+    lowest, highest = (
+        np.log(np.maximum(np.array(q), 1e-26)) for q in zip(_range(wide), _range(narrow), strict=True)
+    )
     t = np.linspace(lowest[1], highest[1], 400)
     density = np.exp(narrow * t - np.exp(t) - special.gammaln(narrow)) * (t[1] - t[0])
     s = np.linspace(lowest.sum(), highest.sum(), 400)  # log(alpha r^2 / 2)
@@ -68,7 +74,8 @@ def _range(shape: float) -> tuple[float, float]:
 
 
 def tail_probabilities(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Half of them uniform on (0, 1], half with uniform logarithms, both one in each stratum; and their weights."""
+    """Half of them uniform on (0, 1], half with uniform logarithms, both one in each stratum; and their
+    weights."""
     half = size - size // 2
     even = (np.arange(half) + 1.0 - rng.random(half)) / half
     rare = RAREST ** ((np.arange(size - half) + rng.random(size - half)) / (size - half))
@@ -77,7 +84,8 @@ def tail_probabilities(rng: np.random.Generator, size: int) -> tuple[np.ndarray,
 
 
 def _directions(rng: np.random.Generator, size: int, dimension: int) -> np.ndarray:
-    """Uniform on the sphere, neighbours at right angles: frequencies of about the same radius look all ways."""
+    """Uniform on the sphere, neighbours at right angles: frequencies of about the same radius look all
+    ways."""
     at_once = min(dimension, ORTHOGONAL)
     Q, R = np.linalg.qr(rng.standard_normal((-(-size // at_once), dimension, at_once)))
     Q *= np.sign(np.einsum("bii->bi", R[:, :at_once]))[:, None]  # without it, LAPACK's signs would show

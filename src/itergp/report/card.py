@@ -1,4 +1,5 @@
-"""A fitted model in a notebook: a small card above scikit-learn's diagram. Read off the model, nothing is computed."""
+"""A fitted model in a notebook: a small card above scikit-learn's diagram. Read off the model, nothing is
+computed."""
 
 from html import escape
 from typing import Any
@@ -9,8 +10,10 @@ from itergp.report.fitted import formula
 from itergp.report.page_text import harmless
 
 STYLE = (
-    ".itergp-card{font:13px/1.5 system-ui,sans-serif;border:1px solid #8888;border-left:4px solid #9467bd;border-radius:4px;"
-    "padding:.6em 1em;margin:0 0 .5em;max-width:46em}.itergp-card dl{display:grid;grid-template-columns:max-content 1fr;"
+    ".itergp-card{font:13px/1.5 system-ui,sans-serif;border:1px solid #8888;border-left:4px solid "
+    "#9467bd;border-radius:4px;"
+    "padding:.6em 1em;margin:0 0 .5em;max-width:46em}.itergp-card "
+    "dl{display:grid;grid-template-columns:max-content 1fr;"
     "gap:.1em 1em;margin:.4em 0 0}.itergp-card dt{opacity:.7}.itergp-card dd{margin:0}"
 )
 
@@ -18,7 +21,10 @@ STYLE = (
 def card(model: Any) -> str:
     """HTML of a few lines; every text in it is escaped."""
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(harmless(text))}</dd>" for name, text in facts(model))
-    return f'<style>{STYLE}</style><div class="itergp-card"><strong>IterGPRegressor</strong>, fitted<dl>{rows}</dl></div>'
+    return (
+        f'<style>{STYLE}</style><div class="itergp-card"><strong>IterGPRegressor</strong>, '
+        f"fitted<dl>{rows}</dl></div>"
+    )
 
 
 def facts(model: Any) -> list[tuple[str, str]]:

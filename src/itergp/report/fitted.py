@@ -15,7 +15,9 @@ from itergp.translate import Translated, translate_kernel
 RECORDS = 500  # of a trace, at most
 
 
-def fitted(model: Any, posterior: Posterior, names: list[str], targets: list[str], neighbours: int) -> dict[str, Any]:
+def fitted(
+    model: Any, posterior: Posterior, names: list[str], targets: list[str], neighbours: int
+) -> dict[str, Any]:
     done, gram = posterior.state.progress, posterior.problem.gram
     seconds = {name: model.timings_.get(name) for name in ("learn", "act", "total")}
     return {
@@ -50,7 +52,9 @@ def formula(kernel: Kernel) -> str:
         sign = " + " if isinstance(kernel, Sum) else " * "
         return f"({formula(kernel.left)}{sign}{formula(kernel.right)})"
     if isinstance(kernel, OnColumns):
-        return f"{formula(kernel.kernel)} on columns {', '.join(str(column + 1) for column in kernel.columns)}"
+        return (
+            f"{formula(kernel.kernel)} on columns {', '.join(str(column + 1) for column in kernel.columns)}"
+        )
     return type(kernel).__name__
 
 
@@ -67,7 +71,8 @@ def policy_text(asked: Any, used: Any) -> str:
 
 
 def is_learned(model: Any) -> bool:
-    """Whether the kernel was: by the records, which neither a file nor a checkpoint keeps; then by what was asked for."""
+    """Whether the kernel was: by the records, which neither a file nor a checkpoint keeps; then by what
+    was asked for."""
     if model.trace_.learning:
         return True
     if model.first_rows_ is not None and not model.first_rows_.told.any():
@@ -106,17 +111,34 @@ def hyperparameters(model: Any, b: np.ndarray, names: list[str], targets: list[s
     return rows
 
 
-def _row(name: str, value: float, bounds: tuple[float, float] | None, at_bound: bool, words: str) -> dict[str, Any]:
+def _row(
+    name: str, value: float, bounds: tuple[float, float] | None, at_bound: bool, words: str
+) -> dict[str, Any]:
     low, high = (None, None) if bounds is None else bounds
     given, end = "; given, not learned" if bounds is None else "", ""
     if at_bound:
-        end = "; at the lower end of its range" if low is not None and value <= low * 1.01 else "; at the upper end of its range"
-    return {"name": name, "value": value, "low": low, "high": high, "at_bound": at_bound, "words": words + given + end}
+        end = (
+            "; at the lower end of its range"
+            if low is not None and value <= low * 1.01
+            else "; at the upper end of its range"
+        )
+    return {
+        "name": name,
+        "value": value,
+        "low": low,
+        "high": high,
+        "at_bound": at_bound,
+        "words": words + given + end,
+    }
 
 
 def _words(path: str, feature: str | None) -> str:
     last = path.rpartition(".")[2]
-    what = {"scale": "the variance of the function", "lengthscale": "the lengthscale", "period": "the period"}.get(last, last)
+    what = {
+        "scale": "the variance of the function",
+        "lengthscale": "the lengthscale",
+        "period": "the period",
+    }.get(last, last)
     return what if feature is None else f"{what} of {feature}"
 
 
@@ -149,12 +171,22 @@ def thinned(records: list[Any]) -> list[Any]:
 
 def data(model: Any, posterior: Posterior, dropped: list[str]) -> dict[str, str | None]:
     rows, distinct = int(model.row_counts_.sum()), posterior.problem.n
-    scaled = "Inputs and targets were standardised: hyper-parameters are in units of the scaled data, predictions in those of y."
+    scaled = (
+        "Inputs and targets were standardised: hyper-parameters are in units of the scaled data, "
+        "predictions in those of y."
+    )
     if not model.normalize:
         scaled = "Nothing was scaled: hyper-parameters are in the units of the data."
-    merged = "No two rows had the same inputs." if model.merge_duplicates else "Rows with the same inputs were not merged."
+    merged = (
+        "No two rows had the same inputs."
+        if model.merge_duplicates
+        else "Rows with the same inputs were not merged."
+    )
     if distinct < rows:
-        merged = f"{rows:,} rows have {distinct:,} different inputs; those with the same inputs are one row, an exact reduction."
+        merged = (
+            f"{rows:,} rows have {distinct:,} different inputs; those with the same inputs are one "
+            "row, an exact reduction."
+        )
     sentences = []
     if dropped:
         sentences.append(f"Columns left out by who fitted the model: {', '.join(dropped)}.")

@@ -1,4 +1,5 @@
-"""What a report contains: a dictionary of plain JSON values, "itergp-report/1". The page draws it, and it is the page's twin."""
+"""What a report contains: a dictionary of plain JSON values, "itergp-report/1". The page draws it, and it
+is the page's twin."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +35,8 @@ def numbers(
     target_names: Sequence[str] | None = None,
     dropped: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Everything that a report says about a fitted IterGPRegressor, for JSON; at test data, or by held-out folds.
+    """Everything that a report says about a fitted IterGPRegressor, for JSON; at test data, or by held-out
+    folds.
 
     The names are for models that were fitted from plain arrays; `dropped` are columns that the fit left out.
     """
@@ -52,7 +54,11 @@ def numbers(
     order, relevances = _relevance(model, posterior, names)
     lines = slices.lines(posterior, order, len(targets))
     own = [None] * len(each) if factors is None else factors
-    along = [slices.variances_along(*pair, lines, ranks, neighbours) for pair in zip(each, own, strict=True)] if lines else []
+    along = (
+        [slices.variances_along(*pair, lines, ranks, neighbours) for pair in zip(each, own, strict=True)]
+        if lines
+        else []
+    )
     values: dict[str, Any] = {
         "format": FORMAT,
         "title": title(targets, len(names)),
@@ -106,7 +112,8 @@ def _points(model: Any, each: list[Posterior], X_test: Any, y_test: Any, neighbo
     shape = model.posterior_.problem.y.shape[1:]
     if y.shape != (len(X), *shape):
         raise InputError(
-            f"y_test has shape {y.shape}; expected {(len(X), *shape)}: one row per row of X_test, targets as in fit."
+            f"y_test has shape {y.shape}; expected {(len(X), *shape)}: one row per row of X_test, targets as "
+            "in fit."
         )
     X, y = model.scaling_.inputs(X), model.scaling_.targets(y)
     if len(each) == 1:
@@ -125,7 +132,11 @@ def _names(model: Any, given: Sequence[str] | None) -> list[str]:
 
 def _target_names(model: Any, given: Sequence[str] | None) -> list[str]:
     t = int(model.scaling_.y_mean.size)
-    names = (["y"] if t == 1 else [f"y{j + 1}" for j in range(t)]) if given is None else [str(name) for name in given]
+    names = (
+        (["y"] if t == 1 else [f"y{j + 1}" for j in range(t)])
+        if given is None
+        else [str(name) for name in given]
+    )
     if len(names) != t:
         raise InputError(f"target_names has {len(names)} names; expected {t}, one per target.")
     return names
@@ -165,14 +176,26 @@ def _path(posterior: Posterior, ranks: np.ndarray, neighbours: int, shares: list
 
 
 def _target(
-    model: Any, observed: np.ndarray, points: Points, means: np.ndarray, variances: np.ndarray, parts: share.Parts, t: int,
-    name: str, names: list[str], order: np.ndarray,
-) -> dict[str, Any]:  # fmt: skip
+    model: Any,
+    observed: np.ndarray,
+    points: Points,
+    means: np.ndarray,
+    variances: np.ndarray,
+    parts: share.Parts,
+    t: int,
+    name: str,
+    names: list[str],
+    order: np.ndarray,
+) -> dict[str, Any]:
     """Everything that depends on one target, in its units."""
     scaling = model.scaling_
     centre, unit = float(np.atleast_1d(scaling.y_mean)[t]), float(np.atleast_1d(scaling.y_scale)[t])
     own = points.of_target(t)
-    y, mean, variance = centre + unit * points.y[:, t], centre + unit * means, unit**2 * (variances + points.noise)[:, own]
+    y, mean, variance = (
+        centre + unit * points.y[:, t],
+        centre + unit * means,
+        unit**2 * (variances + points.noise)[:, own],
+    )
     X = scaling.original(points.X)
     return {
         "name": name,
@@ -199,10 +222,15 @@ def _decomposition(parts: share.Parts, own: slice, unit: float, noise: float) ->
         order = order[np.linspace(0, order.size - 1, share.SHOWN).astype(int)]
     found = parts.decomposition
     most = percent(found.share_bounds[1])
-    about = "Exact." if found.exact else f"The computational part is at least this; over all points it is at most {most}."
+    about = (
+        "Exact."
+        if found.exact
+        else f"The computational part is at least this; over all points it is at most {most}."
+    )
     return {
         "mathematical": unit**2 * parts.mathematical[order],
         "computational": unit**2 * parts.computational[order],
         "noise": unit**2 * noise,
-        "about": f"Variances of the latent function at {order.size} of {own.stop - own.start:,} points, smallest first. {about}",
+        "about": f"Variances of the latent function at {order.size} of {own.stop - own.start:,} points, "
+        f"smallest first. {about}",
     }

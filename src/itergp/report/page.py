@@ -1,8 +1,8 @@
 """The page of a fit: one HTML file with everything in it, from the numbers of its JSON twin.
 
-Verdict, tiles and tables are static HTML; figures and the slider are drawn by a script from the numbers, which lie in the page
-as data. The content security policy allows this style and this script by their digests, and nothing else: the page loads
-nothing, and text from the data can do nothing.
+Verdict, tiles and tables are static HTML; figures and the slider are drawn by a script from the numbers,
+which lie in the page as data. The content security policy allows this style and this script by their
+digests, and nothing else: the page loads nothing, and text from the data can do nothing.
 """
 
 import base64
@@ -19,8 +19,13 @@ from itergp.report.rounding import rounded
 
 SCRIPTS = ("draw.js", "figures.js", "page.js")  # joined in this order
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'"
-HYPER = "On a logarithmic scale between the bounds of the search; at a bound, the data may have asked for more."
-RELEVANCE = "One over the lengthscale, relative to the largest: along a relevant feature the function changes quickly."
+HYPER = (
+    "On a logarithmic scale between the bounds of the search; at a bound, the data may have asked for more."
+)
+RELEVANCE = (
+    "One over the lengthscale, relative to the largest: along a relevant feature the function "
+    "changes quickly."
+)
 SLICES = 12  # in the whole page: many targets have fewer each, which keeps the page small
 
 
@@ -28,7 +33,10 @@ def render(numbers: Json) -> str:
     """The page as text; `numbers` is what `itergp.report.numbers` makes, of format "itergp-report/1"."""
     if not isinstance(numbers, dict) or numbers.get("format") != FORMAT:
         came = numbers.get("format") if isinstance(numbers, dict) else type(numbers).__name__
-        raise InputError(f"numbers must be a report's dictionary of format {FORMAT!r}, got {came!r}; make it with this version.")
+        raise InputError(
+            f"numbers must be a report's dictionary of format {FORMAT!r}, got {came!r}; make it "
+            "with this version."
+        )
     numbers = harmless(numbers)
     style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
     last = positions(numbers) - 1
@@ -50,7 +58,9 @@ def render(numbers: Json) -> str:
         dots="data nearest to the line" if _features(numbers) > 1 else "data",
         worst=parts.worst_tables(numbers),
         hyperparameters=parts.section("Hyper-parameters", parts.hyperparameters(numbers), "hyper", HYPER),
-        relevance=parts.section("Relevance of the features", parts.relevance(numbers), "relevance", RELEVANCE),
+        relevance=parts.section(
+            "Relevance of the features", parts.relevance(numbers), "relevance", RELEVANCE
+        ),
         fitted=parts.fitted(numbers),
         about=parts.prose(_about(numbers)),
     )
@@ -72,7 +82,10 @@ def _data(value: Any) -> str:
 
 def _summary(numbers: Json) -> str:
     fitted = numbers.get("fitted") or {}
-    facts = [f"{parts.count(fitted.get(key))} {key if fitted.get(key) != 1 else key[:-1]}" for key in ("rows", "features")]
+    facts = [
+        f"{parts.count(fitted.get(key))} {key if fitted.get(key) != 1 else key[:-1]}"
+        for key in ("rows", "features")
+    ]
     facts += [f"{key} {parts.name(fitted[key])}" for key in ("kernel", "budget") if fitted.get(key)]
     return " · ".join(facts)
 
@@ -97,7 +110,10 @@ def _for_the_browser(numbers: Json) -> Json:
     each = max(1, SLICES // max(1, len(targets)))
     path = numbers.get("path") or {}
     return {
-        "path": {"labels": [label(numbers, k) for k in range(count)], "spoken": [spoken(numbers, k) for k in range(count)]}
+        "path": {
+            "labels": [label(numbers, k) for k in range(count)],
+            "spoken": [spoken(numbers, k) for k in range(count)],
+        }
         | {key: path.get(key) for key in ("actions", "share")},
         "targets": [
             {
@@ -105,7 +121,10 @@ def _for_the_browser(numbers: Json) -> Json:
                 "tiles": [tiles(numbers, target, k) for k in range(count)],
                 "slices": (target.get("slices") or [])[: each if i < SLICES else 0],
             }
-            | {key: target.get(key) for key in ("metrics", "decomposition", "calibration", "pit", "residuals")}
+            | {
+                key: target.get(key)
+                for key in ("metrics", "decomposition", "calibration", "pit", "residuals")
+            }
             for i, target in enumerate(targets)
         ],
     } | {key: numbers.get(key) for key in ("share", "learning", "convergence")}

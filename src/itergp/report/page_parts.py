@@ -1,17 +1,35 @@
-"""The parts of the page that need no JavaScript: verdict, tiles and tables as static HTML. All text goes through `text`."""
+"""The parts of the page that need no JavaScript: verdict, tiles and tables as static HTML. All text goes
+through `text`."""
 
 import html
 import math
 import re
 from typing import Any
 
-from itergp.report.page_text import Json, column, count, duration, finite, memory, number, part, percent, positions, tiles
+from itergp.report.page_text import (
+    Json,
+    column,
+    count,
+    duration,
+    finite,
+    memory,
+    number,
+    part,
+    percent,
+    positions,
+    tiles,
+)
 
 LISTED = 20  # rows of a table before the rest is folded away
 TILES = (
-    ("rmse", "RMSE"), ("nll", "NLL"), ("coverage", "95 % coverage"), ("crps", "CRPS"),
-    ("share", "Computational share"), ("time", "Time"), ("passes", "Passes"),
-)  # fmt: skip
+    ("rmse", "RMSE"),
+    ("nll", "NLL"),
+    ("coverage", "95 % coverage"),
+    ("crps", "CRPS"),
+    ("share", "Computational share"),
+    ("time", "Time"),
+    ("passes", "Passes"),
+)
 
 
 def text(value: Any) -> str:
@@ -26,7 +44,8 @@ def prose(sentence: Any) -> str:
 
 
 def name(value: Any) -> str:
-    """A name from the data: kept apart from the direction of the text around it, and cut in height where it is endless."""
+    """A name from the data: kept apart from the direction of the text around it, and cut in height where
+    it is endless."""
     return f'<bdi class="name">{text(value)}</bdi>'
 
 
@@ -49,28 +68,42 @@ def warnings(numbers: Json) -> str:
     if not found:
         return ""
     items = "".join(f"<li>{prose(warning)}</li>" for warning in found)
-    return f'<section class="warnings" aria-labelledby="h-warnings"><h2 id="h-warnings">Warnings</h2><ul>{items}</ul></section>'
+    return (
+        '<section class="warnings" aria-labelledby="h-warnings"><h2 '
+        f'id="h-warnings">Warnings</h2><ul>{items}</ul></section>'
+    )
 
 
 def tile_grid(numbers: Json) -> str:
-    """The tiles of the first target for the model as it predicts; the browser changes those that the slider moves."""
+    """The tiles of the first target for the model as it predicts; the browser changes those that the
+    slider moves."""
     first = (numbers.get("targets") or [{}])[0]
     shown = tiles(numbers, first, positions(numbers) - 1)
     moving = [
-        f'<div class="tile" id="tile-{key}"><dt>{label}</dt><dd><span class="value">{text(shown[key][0])}</span>'
-        f'<span class="spark" aria-hidden="true"></span><span class="note">{text(shown[key][1])}</span></dd></div>'
+        f'<div class="tile" id="tile-{key}"><dt>{label}</dt><dd><span '
+        f'class="value">{text(shown[key][0])}</span>'
+        '<span class="spark" aria-hidden="true"></span><span '
+        f'class="note">{text(shown[key][1])}</span></dd></div>'
         for key, label in TILES
     ]
     fitted = part(numbers, "fitted") or {}
     held = finite(fitted.get("memory_bytes"))
-    fixed = _tile("memory", "Memory", memory(held), "was not measured" if held is None else "the most that the process held")
+    fixed = _tile(
+        "memory",
+        "Memory",
+        memory(held),
+        "was not measured" if held is None else "the most that the process held",
+    )
     ended = _tile("ended", "How it ended", fitted.get("ended") or "not known", "")
     return f'<dl class="tiles">{"".join(moving)}{fixed}{ended}</dl>'
 
 
 def _tile(key: str, label: str, value: str, note: str) -> str:
     below = f'<span class="note">{text(note)}</span>' if note else ""
-    return f'<div class="tile" id="tile-{key}"><dt>{label}</dt><dd><span class="value">{prose(value)}</span>{below}</dd></div>'
+    return (
+        f'<div class="tile" id="tile-{key}"><dt>{label}</dt><dd><span '
+        f'class="value">{prose(value)}</span>{below}</dd></div>'
+    )
 
 
 def metrics_table(numbers: Json) -> str:
@@ -84,7 +117,11 @@ def metrics_table(numbers: Json) -> str:
         [name(target.get("name")), *(text(shown[key][0]) for key in ("rmse", "nll", "coverage", "crps"))]
         for target, shown in rows
     ]
-    return section("All targets", table("All targets", ["target", "RMSE", "NLL", "95 % coverage", "CRPS"], body), "targets")
+    return section(
+        "All targets",
+        table("All targets", ["target", "RMSE", "NLL", "95 % coverage", "CRPS"], body),
+        "targets",
+    )
 
 
 def worst_tables(numbers: Json) -> str:
@@ -96,7 +133,8 @@ def _worst(target: Json, index: int, numbers: Json) -> str:
     worst = target.get("worst") or []
     features = list(dict.fromkeys(feature for point in worst for feature in (part(point, "features") or {})))
     head = ["row", "observed", "predicted", "its sd", "error in sd", *map(name, features)]
-    observed = column([point.get(key) for key in ("y", "mean") for point in worst])  # one scale for both, to compare them
+    # one scale for both, to compare them
+    observed = column([point.get(key) for key in ("y", "mean") for point in worst])
     columns = [
         [count(point.get("row")) for point in worst],
         observed[: len(worst)],
@@ -108,13 +146,17 @@ def _worst(target: Json, index: int, numbers: Json) -> str:
     body = [list(row) for row in zip(*columns, strict=True)]
     several = len(numbers.get("targets") or []) > 1
     title = f"<h3>{name(target.get('name'))}</h3>" if several else ""
-    content = table("The worst points", head, body) if worst else '<p class="quiet">No points were recorded.</p>'
+    content = (
+        table("The worst points", head, body) if worst else '<p class="quiet">No points were recorded.</p>'
+    )
     return f'<div class="of-target" data-target="{index}">{title}{content}</div>'
 
 
 def _feature(values: list[Any]) -> list[str]:
     shown = column([None if isinstance(value, str) else value for value in values])
-    return [name(value) if isinstance(value, str) else text for value, text in zip(values, shown, strict=True)]
+    return [
+        name(value) if isinstance(value, str) else text for value, text in zip(values, shown, strict=True)
+    ]
 
 
 def hyperparameters(numbers: Json) -> str:
@@ -122,7 +164,11 @@ def hyperparameters(numbers: Json) -> str:
         [name(p.get("name")), number(p.get("value")), _range(p), _bound(p) + text(p.get("words") or "")]
         for p in numbers.get("hyperparameters") or []
     ]
-    return table("Hyper-parameters", ["name", "value", "within its range", "what it means"], body, "t-words") if body else ""
+    return (
+        table("Hyper-parameters", ["name", "value", "within its range", "what it means"], body, "t-words")
+        if body
+        else ""
+    )
 
 
 def _bound(parameter: Json) -> str:
@@ -137,19 +183,27 @@ def _range(parameter: Json) -> str:
     x = 4 + 112 * min(1.0, max(0.0, math.log(value / low) / math.log(high / low)))
     return (
         f'<span class="range"><span class="quiet">{number(low, 2)}</span>'
-        '<svg width="120" height="16" viewBox="0 0 120 16" aria-hidden="true"><path class="rule" d="M4 8H116M4 4V12M116 4V12"/>'
-        f'<circle class="mark" cx="{x:.1f}" cy="8" r="4"/></svg><span class="quiet">{number(high, 2)}</span></span>'
+        '<svg width="120" height="16" viewBox="0 0 120 16" aria-hidden="true"><path class="rule" d="M4 '
+        '8H116M4 4V12M116 4V12"/>'
+        f'<circle class="mark" cx="{x:.1f}" cy="8" r="4"/></svg><span '
+        f'class="quiet">{number(high, 2)}</span></span>'
     )
 
 
 def relevance(numbers: Json) -> str:
     rows = sorted(numbers.get("relevance") or [], key=lambda row: -(finite(row.get("relevance")) or 0.0))
-    body = [[name(row.get("feature")), _bar(row.get("relevance")), number(row.get("lengthscale"), 3)] for row in rows]
+    body = [
+        [name(row.get("feature")), _bar(row.get("relevance")), number(row.get("lengthscale"), 3)]
+        for row in rows
+    ]
     head = ["feature", "relevance", "lengthscale, in its units"]
     if not body:
         return ""
     rest = len(body) - LISTED
-    folded = f"<details><summary>{rest} more features</summary>{table('More features', head, body[LISTED:], 't-bars')}</details>"
+    folded = (
+        f"<details><summary>{rest} more "
+        f"features</summary>{table('More features', head, body[LISTED:], 't-bars')}</details>"
+    )
     return table("Relevance of the features", head, body[:LISTED], "t-bars") + (folded if rest > 0 else "")
 
 
@@ -183,13 +237,20 @@ def fitted(numbers: Json) -> str:
         ("Merged", part(numbers, "data", "merged")),
         ("Dropped", part(numbers, "data", "dropped") or "Nothing."),
         ("Versions", ", ".join(f"{key} {value}" for key, value in (numbers.get("versions") or {}).items())),
-    ]  # fmt: skip
-    return '<dl class="facts">' + "".join(f"<dt>{term}</dt><dd>{name(said)}</dd>" for term, said in facts if said) + "</dl>"
+    ]
+    return (
+        '<dl class="facts">'
+        + "".join(f"<dt>{term}</dt><dd>{name(said)}</dd>" for term, said in facts if said)
+        + "</dl>"
+    )
 
 
 def _points(numbers: Json) -> str:
     points = part(numbers, "points") or {}
-    return f"{count(points.get('count'))} from {points.get('source') or 'an unknown source'}. {points.get('note') or ''}"
+    return (
+        f"{count(points.get('count'))} from {points.get('source') or 'an unknown source'}. "
+        f"{points.get('note') or ''}"
+    )
 
 
 def table(caption: str, head: list[str], body: list[list[str]], kind: str = "t-figures") -> str:
@@ -205,4 +266,7 @@ def section(title: str, content: str, key: str, help_text: str = "") -> str:
     if not content:
         return ""
     reading = f'<p class="help">{help_text}</p>' if help_text else ""
-    return f'<section class="block" aria-labelledby="h-{key}"><h2 id="h-{key}">{title}</h2>{reading}{content}</section>'
+    return (
+        f'<section class="block" aria-labelledby="h-{key}"><h2 '
+        f'id="h-{key}">{title}</h2>{reading}{content}</section>'
+    )

@@ -1,4 +1,5 @@
-"""Numbers as a reader meets them on the page: each is formatted here, once, and the browser only shows the text."""
+"""Numbers as a reader meets them on the page: each is formatted here, once, and the browser only shows the
+text."""
 
 import math
 import re
@@ -14,7 +15,8 @@ Json = dict[str, Any]
 
 
 def harmless(value: Any) -> Any:
-    """The same numbers, with what their texts hide (terminal codes, marks that turn the text around them) made visible."""
+    """The same numbers, with what their texts hide (terminal codes, marks that turn the text around them)
+    made visible."""
     if isinstance(value, dict):
         return {harmless(str(key)): harmless(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -33,19 +35,29 @@ def column(values: list[Any], digits: int = 4) -> list[str]:
     """Numbers that are compared: with more digits where they differ by little, as years do."""
     found = [v for v in map(finite, values) if v is not None]
     largest, spread = max(map(abs, found), default=0.0), max(found, default=0.0) - min(found, default=0.0)
-    close = math.floor(math.log10(largest)) - math.floor(math.log10(spread)) if largest > 0 and 0 < spread < math.inf else 0
+    close = (
+        math.floor(math.log10(largest)) - math.floor(math.log10(spread))
+        if largest > 0 and 0 < spread < math.inf
+        else 0
+    )
     return [number(value, min(15, digits + max(0, close - 1))) for value in values]
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """With so many significant digits, thousands separated; a power of ten below 0.001, and where digits end above 10^6."""
+    """With so many significant digits, thousands separated; a power of ten below 0.001, and where digits
+    end above 10^6."""
     v = finite(value)
     if v is None:
         return UNKNOWN
     if v == 0:
         return "0"
     if not 1e-3 <= abs(v) < max(1e6, 10.0**digits):
-        return f"{v:.{digits - 1}e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", MINUS)
+        return (
+            f"{v:.{digits - 1}e}".replace("e-0", "e-")
+            .replace("e+0", "e")
+            .replace("e+", "e")
+            .replace("-", MINUS)
+        )
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(v))))
     return f"{v:,.{decimals}f}".replace("-", MINUS)
 
@@ -96,14 +108,22 @@ def part(numbers: Any, *names: str) -> Any:
 
 
 def tiles(numbers: Json, target: Json, position: int) -> dict[str, list[str]]:
-    """Value and note of every tile that moves with the slider, as they were after that much of the computation."""
+    """Value and note of every tile that moves with the slider, as they were after that much of the
+    computation."""
     metrics, path = part(target, "metrics") or {}, part(numbers, "path") or {}
     rmse, spread = finite(at(metrics.get("rmse"), position)), finite(target.get("unit_sd"))
-    relative = f"{percent(rmse / spread, 0)} of the spread (sd) of y" if rmse is not None and spread else "in units of y"
+    relative = (
+        f"{percent(rmse / spread, 0)} of the spread (sd) of y"
+        if rmse is not None and spread
+        else "in units of y"
+    )
     return {
         "rmse": [number(rmse), relative],
         "nll": [number(at(metrics.get("nll"), position)), "nats per point; lower is better"],
-        "coverage": [percent(at(metrics.get("coverage"), position)), _chance(part(numbers, "points", "count"))],
+        "coverage": [
+            percent(at(metrics.get("coverage"), position)),
+            _chance(part(numbers, "points", "count")),
+        ],
         "crps": [number(at(metrics.get("crps"), position)), "in units of y; lower is better"],
         "share": _share(numbers, position),
         "time": _time(numbers, position),
@@ -119,7 +139,11 @@ def _chance(points: Any) -> str:
 
 
 def _actions(actions: Any) -> str:
-    return "over the kernel matrix" if finite(actions) is None else f"over the kernel matrix, {count(actions)} actions"
+    return (
+        "over the kernel matrix"
+        if finite(actions) is None
+        else f"over the kernel matrix, {count(actions)} actions"
+    )
 
 
 def _share(numbers: Json, position: int) -> list[str]:

@@ -1,4 +1,5 @@
-"""Where a report measures: at test data, or at held-out rows without a refit. Both answer the same questions, in scaled units."""
+"""Where a report measures: at test data, or at held-out rows without a refit. Both answer the same
+questions, in scaled units."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ SEED = 0
 
 
 class Points(ABC):
-    """Inputs with observations; `path`, `local` and `exact` are means (m, t) and variances (m,) of the latent function there."""
+    """Inputs with observations; `path`, `local` and `exact` are means (m, t) and variances (m,) of the
+    latent function there."""
 
     posterior: Posterior
     rows: np.ndarray  # which rows of the test data, or of the training data
@@ -53,7 +55,8 @@ class Points(ABC):
 
     @abstractmethod
     def path(self, ranks: np.ndarray, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
-        """After each of these numbers of actions; then with so many local actions on top, unless there are none: (K, m, t)."""
+        """After each of these numbers of actions; then with so many local actions on top, unless there are
+        none: (K, m, t)."""
 
     @abstractmethod
     def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
@@ -210,13 +213,17 @@ class HeldOut(Points):
     def seen_by(self, posterior: Posterior) -> "HeldOut":
         numbers, fold = np.unique(self.fold, return_inverse=True)
         return replace(
-            self, posterior=posterior, fold=fold, folds=tuple(WithoutFold.of(posterior, self.folds[k].F) for k in numbers)
+            self,
+            posterior=posterior,
+            fold=fold,
+            folds=tuple(WithoutFold.of(posterior, self.folds[k].F) for k in numbers),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class EachTarget(Points):
-    """The points of several targets with noises of their own: variances and noises are those of each target in turn, (t m,)."""
+    """The points of several targets with noises of their own: variances and noises are those of each
+    target in turn, (t m,)."""
 
     each: tuple[Points, ...]
 
@@ -279,17 +286,25 @@ class EachTarget(Points):
 
     def seen_by(self, posterior: Posterior) -> "EachTarget":
         """After as many actions as that posterior has."""
-        return EachTarget(tuple(points.seen_by(prefix(points.posterior, posterior.rank)) for points in self.each))
+        return EachTarget(
+            tuple(points.seen_by(prefix(points.posterior, posterior.rank)) for points in self.each)
+        )
 
 
 def _in_turn(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """Means beside each other, variances one after the other."""
-    return np.concatenate([mean for mean, _ in found], axis=-1), np.concatenate([variance for _, variance in found], axis=-1)
+    return np.concatenate([mean for mean, _ in found], axis=-1), np.concatenate(
+        [variance for _, variance in found], axis=-1
+    )
 
 
 def from_test_data(posterior: Posterior, X: np.ndarray, y: np.ndarray, noise: float) -> TestData:
     rows = chosen_rows(len(X), affordable(posterior))
-    some = f"{rows.size:,} of the {len(X):,} rows of the test data, chosen at random" if rows.size < len(X) else ""
+    some = (
+        f"{rows.size:,} of the {len(X):,} rows of the test data, chosen at random"
+        if rows.size < len(X)
+        else ""
+    )
     note = some or f"All {len(X):,} rows of the test data"
     return TestData(posterior, X, y[:, None] if y.ndim == 1 else y, rows, noise, f"{note}.")
 
@@ -301,12 +316,17 @@ def from_folds(posterior: Posterior, counts: np.ndarray, neighbours: int, learne
     folds = int(np.clip(FOLD_WORK / max(1, min(posterior.rank, LEADING)) ** 3, 2, min(FOLDS, max(2, n))))
     fold = np.random.default_rng([SEED, 1]).permutation(np.arange(rows.size) % folds)
     exact = posterior.rank == n
-    leading = _leading(posterior) if exact else posterior  # an exact model has a formula of its own for its last position
+    # an exact model has a formula of its own for its last position
+    leading = _leading(posterior) if exact else posterior
     without = tuple(WithoutFold.of(leading, rows[fold == number]) for number in range(folds))
-    return HeldOut(posterior, without, rows, fold, _about_folds(rows.size, folds, posterior, counts, neighbours, learned))
+    return HeldOut(
+        posterior, without, rows, fold, _about_folds(rows.size, folds, posterior, counts, neighbours, learned)
+    )
 
 
-def _about_folds(m: int, folds: int, posterior: Posterior, counts: np.ndarray, neighbours: int, learned: bool) -> str:
+def _about_folds(
+    m: int, folds: int, posterior: Posterior, counts: np.ndarray, neighbours: int, learned: bool
+) -> str:
     n = posterior.problem.n
     which = f"All {n:,} training rows" if m == n else f"{m:,} of {n:,} training rows, chosen at random"
     text = f"{which}, in {folds} folds; each is predicted from the rows outside its fold, without a refit"
@@ -314,7 +334,9 @@ def _about_folds(m: int, folds: int, posterior: Posterior, counts: np.ndarray, n
         text += f", with the {neighbours} nearest rows outside the fold as local actions"
     seen = ["hyper-parameters"] * learned + ["actions"] * (0 < posterior.rank < n)
     text += (
-        f". This is optimistic: the {' and '.join(seen)} were chosen with the held-out values among the data." if seen else "."
+        f". This is optimistic: the {' and '.join(seen)} were chosen with the held-out values among the data."
+        if seen
+        else "."
     )
     if (counts > 1).any():
         text += " Rows with the same inputs are held out together, and their mean is predicted."
@@ -331,19 +353,31 @@ def affordable(posterior: Posterior) -> int:
 
 
 def _leading(posterior: Posterior) -> Posterior:
-    """The first actions only, to follow the path along; what is predicted from them needs neither weights nor residual."""
-    return Posterior(posterior.problem, replace(posterior.state, rank=min(LEADING, posterior.rank)), posterior.policy)
+    """The first actions only, to follow the path along; what is predicted from them needs neither weights
+    nor residual."""
+    return Posterior(
+        posterior.problem, replace(posterior.state, rank=min(LEADING, posterior.rank)), posterior.policy
+    )
 
 
-def path_at(posterior: Posterior, X: np.ndarray, ranks: np.ndarray, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
-    """Means (K, m, t) and variances (K, m) along the path; the last with local actions, unless there are none."""
+def path_at(
+    posterior: Posterior, X: np.ndarray, ranks: np.ndarray, neighbours: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means (K, m, t) and variances (K, m) along the path; the last with local actions, unless there are
+    none."""
     W = posterior.weights(X)
     found = posterior.path_by(X, W, ranks)
     means = _columns(found.mean, 1)
-    return _with_last(means, found.var, posterior.local(neighbours).marginals_by(X, W)) if neighbours else (means, found.var)
+    return (
+        _with_last(means, found.var, posterior.local(neighbours).marginals_by(X, W))
+        if neighbours
+        else (means, found.var)
+    )
 
 
-def _with_last(means: np.ndarray, variances: np.ndarray, last: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _with_last(
+    means: np.ndarray, variances: np.ndarray, last: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     mean, variance = last
     return np.concatenate([means, _columns(mean, 0)[None]]), np.concatenate([variances, variance[None]])
 

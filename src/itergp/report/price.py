@@ -20,7 +20,8 @@ def seconds_for(model: Any, share: float) -> float:
 
 
 def affordable_passes(posterior: Posterior, points: int, seconds: float) -> int:
-    """At most those that `decompose` makes, and none where not even one could improve what the last one checks."""
+    """At most those that `decompose` makes, and none where not even one could improve what the last one
+    checks."""
     price = seconds_of_pass(posterior, points)
     check = CHECK * price if posterior.problem.gram.dtype == np.float32 else price
     passes = 1 + int((seconds - check) / price)
@@ -28,7 +29,8 @@ def affordable_passes(posterior: Posterior, points: int, seconds: float) -> int:
 
 
 def seconds_of_pass(posterior: Posterior, points: int) -> float:
-    """A product of K with a column for each point, by one on some of the rows; and the algebra on these columns."""
+    """A product of K with a column for each point, by one on some of the rows; and the algebra on these
+    columns."""
     problem, gram = posterior.problem, posterior.problem.gram
     X = gram.centred(problem.X[:ROWS])
     V = np.ones((len(X), points))

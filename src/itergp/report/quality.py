@@ -1,4 +1,5 @@
-"""How good predictions are: metrics along the path, calibration, residuals, the worst points. In the units of y."""
+"""How good predictions are: metrics along the path, calibration, residuals, the worst points. In the units
+of y."""
 
 from typing import Any
 
@@ -30,12 +31,15 @@ def calibration(y: np.ndarray, means: np.ndarray, variances: np.ndarray) -> dict
 
 def pit(y: np.ndarray, means: np.ndarray, variances: np.ndarray) -> dict[str, Any]:
     """Histograms of F(y): flat, if predictions are honest."""
-    counts = [np.histogram(ndtr(standardised(y, m, v)), PIT_EDGES)[0] for m, v in zip(means, variances, strict=True)]
+    counts = [
+        np.histogram(ndtr(standardised(y, m, v)), PIT_EDGES)[0] for m, v in zip(means, variances, strict=True)
+    ]
     return {"edges": PIT_EDGES, "counts": counts}
 
 
 def residuals(y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str, Any]:
-    """How many points lie where, by predicted mean and standardised residual; those beyond four are in the last bin."""
+    """How many points lie where, by predicted mean and standardised residual; those beyond four are in the
+    last bin."""
     z = np.clip(standardised(y, mean, variance), -SPREAD, SPREAD)
     low, high = float(mean.min()), float(mean.max())
     margin = 0.0 if high > low else max(1.0, abs(low)) * 1e-3
@@ -45,9 +49,16 @@ def residuals(y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str
 
 
 def worst(
-    y: np.ndarray, mean: np.ndarray, variance: np.ndarray, rows: np.ndarray, X: np.ndarray, names: list[str], order: np.ndarray
+    y: np.ndarray,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    rows: np.ndarray,
+    X: np.ndarray,
+    names: list[str],
+    order: np.ndarray,
 ) -> list[dict[str, Any]]:
-    """The points whose observation the model believed least; with the values of the most relevant features."""
+    """The points whose observation the model believed least; with the values of the most relevant
+    features."""
     z = standardised(y, mean, variance)
     return [
         {

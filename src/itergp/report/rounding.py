@@ -1,4 +1,5 @@
-"""Numbers with the digits that say something: five of each, and five beyond the spread of those that stand together."""
+"""Numbers with the digits that say something: five of each, and five beyond the spread of those that stand
+together."""
 
 import math
 from typing import Any
@@ -12,8 +13,9 @@ ALL = 330  # decimals: no number has more
 def rounded(value: Any) -> Any:
     """Plain JSON values: null where a number is not finite, text as it is.
 
-    A number by itself has five digits. Those of an array, or of a column of a table (a list of dictionaries of single values),
-    have as many as it takes to tell them apart: years, or pressures around 101,325, differ in their last digits only.
+    A number by itself has five digits. Those of an array, or of a column of a table (a list of
+    dictionaries of single values), have as many as it takes to tell them apart: years, or pressures around
+    101,325, differ in their last digits only.
     """
     if isinstance(value, np.ndarray):
         return rounded(value.tolist())
@@ -28,8 +30,8 @@ def rounded(value: Any) -> Any:
 
 
 def decimals(values: Any) -> int:
-    """How many it takes to write the values to 10^-5 of their spread, which is that of their middle half: one outlier does not
-    count. All of them where nothing is spread."""
+    """How many it takes to write the values to 10^-5 of their spread, which is that of their middle half:
+    one outlier does not count. All of them where nothing is spread."""
     found = np.array([v for v in _flat(values) if isinstance(v, float) and math.isfinite(v)])
     if not found.size:
         return ALL

@@ -1,4 +1,5 @@
-"""Which part of the variance is computational, and what more compute would buy: measured, with what it rests on."""
+"""Which part of the variance is computational, and what more compute would buy: measured, with what it
+rests on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,15 +60,19 @@ class Parts:
     def error(self) -> float:
         """Half the width of a 95 % interval: the choice of points, where not all were looked at.
 
-        Targets share their points, so what was chosen at random are points, each with the sum over its targets.
+        Targets share their points, so what was chosen at random are points, each with the sum over its
+        targets.
         """
         targets = len(self.points.posteriors)
-        computational, combined = (a.reshape(targets, -1).sum(axis=0) for a in (self.computational, self.combined))
+        computational, combined = (
+            a.reshape(targets, -1).sum(axis=0) for a in (self.computational, self.combined)
+        )
         return half_width(ratio(computational, combined, self.of / targets)[1], len(combined))
 
     @property
     def by_target(self) -> list[float]:
-        """The share of each target that has a posterior of its own: a large variance of one hides the share of another."""
+        """The share of each target that has a posterior of its own: a large variance of one hides the
+        share of another."""
         targets = len(self.points.posteriors)
         parts, wholes = (a.reshape(targets, -1) for a in (self.computational, self.combined))
         return [ratio(part, whole)[0] for part, whole in zip(parts, wholes, strict=True)]
@@ -84,7 +89,8 @@ def mathematical_factors(posteriors: Sequence[Posterior]) -> list[np.ndarray] | 
 
 
 def parts(points: Points, variance: np.ndarray, neighbours: int, L: Any, seconds: float) -> Parts:
-    """The variance of the model at the points, taken apart: exactly, or between bounds at a few of the points."""
+    """The variance of the model at the points, taken apart: exactly, or between bounds at a few of the
+    points."""
     posterior, m = points.posterior, len(variance)
     everything = np.arange(m)
     if all(is_exact(one) for one in points.posteriors):
@@ -98,20 +104,27 @@ def parts(points: Points, variance: np.ndarray, neighbours: int, L: Any, seconds
     passes = affordable_passes(posterior, len(chosen) // targets, seconds / targets)
     if passes:
         bounds = few.bounds(wide, passes)
-        return Parts(few, chosen, taken_apart(variance[chosen], bounds.lower, bounds.upper, "estimate", wide), m)
+        return Parts(
+            few, chosen, taken_apart(variance[chosen], bounds.lower, bounds.upper, "estimate", wide), m
+        )
     upper = few.local(wide)[1]
-    return Parts(few, chosen, taken_apart(variance[chosen], np.zeros_like(upper), upper, "neighbours", wide), m)
+    return Parts(
+        few, chosen, taken_apart(variance[chosen], np.zeros_like(upper), upper, "neighbours", wide), m
+    )
 
 
 ABOUT = {
     "exact": "Computed exactly, at every point.",
     "estimate": (
-        "Between bounds at {points} of the points, which a few passes over the kernel matrix gave: the value is the lower one. "
+        "Between bounds at {points} of the points, which a few passes over the kernel matrix gave: the value "
+        "is the lower one. "
         "The error is half of a 95 % interval, for the choice of the points."
     ),
     "neighbours": (
-        "At least this, at {points} of the points: it is what {neighbours} neighbours for each of them would take away. Bounds "
-        "from passes over the kernel matrix would have taken too long. The error is half of a 95 % interval, for the choice of "
+        "At least this, at {points} of the points: it is what {neighbours} neighbours for each of them would "
+        "take away. Bounds "
+        "from passes over the kernel matrix would have taken too long. The error is half of a 95 % interval, "
+        "for the choice of "
         "the points."
     ),
 }
@@ -121,14 +134,26 @@ def share_value(looked_at: Parts) -> dict[str, Any]:
     found, posterior = looked_at.decomposition, looked_at.points.posterior
     about = ABOUT[found.method].format(points=len(found.combined), neighbours=found.neighbours)
     if all(is_exact(one) for one in looked_at.points.posteriors):
-        about = "As many actions as rows: exact inference for these hyper-parameters, so no action is left to take."
+        about = (
+            "As many actions as rows: exact inference for these hyper-parameters, so no action is left "
+            "to take."
+        )
     elif posterior.rank == posterior.problem.n:
-        about += " There are as many actions as rows: what is computational is the rounding of products in float32."
+        about += (
+            " There are as many actions as rows: what is computational is the rounding of products in "
+            "float32."
+        )
     lower, upper = found.share_bounds
     return {
-        "value": found.share, "error": looked_at.error, "lower": lower, "upper": upper, "method": found.method,
-        "points": len(found.combined), "about": about, "by_target": looked_at.by_target,
-    }  # fmt: skip
+        "value": found.share,
+        "error": looked_at.error,
+        "lower": lower,
+        "upper": upper,
+        "method": found.method,
+        "points": len(found.combined),
+        "about": about,
+        "by_target": looked_at.by_target,
+    }
 
 
 def along(found: Parts, variances: np.ndarray) -> list[float]:
@@ -139,7 +164,8 @@ def along(found: Parts, variances: np.ndarray) -> list[float]:
 
 
 def more(found: Parts, neighbours: int, trace: Any) -> dict[str, Any]:
-    """What twice as many actions would buy: the computational part falls once more as it did over the last doubling."""
+    """What twice as many actions would buy: the computational part falls once more as it did over the last
+    doubling."""
     posterior = found.points.posterior
     r, n = posterior.rank, posterior.problem.n
     if r == n:
@@ -148,26 +174,35 @@ def more(found: Parts, neighbours: int, trace: Any) -> dict[str, Any]:
         return _nothing(f"What more compute would buy cannot be told from {r} actions.")
     total = float(found.combined.sum())
     if found.share < SEEN:
-        return _nothing(f"More compute would lower the variance by less than {percent(SEEN)}, as far as could be measured here.")
+        return _nothing(
+            f"More compute would lower the variance by less than {percent(SEEN)}, as far as "
+            "could be measured here."
+        )
     if 2 * r >= n:
         return _the_rest(n - r, seconds_of_actions(trace, r, n - r))
     earlier = found.points.seen_by(prefix(posterior, r // 2))
     before = earlier.path(np.array([r // 2]), neighbours)[1][-1]
     computational = float(found.computational.sum())
-    fell = computational / max(float(np.maximum(before, found.mathematical).sum()) - (total - computational), computational)
+    fell = computational / max(
+        float(np.maximum(before, found.mathematical).sum()) - (total - computational), computational
+    )
     left = computational * fell
     share = left / (total - computational + left)
     seconds = seconds_of_actions(trace, r, r)
     cost = "" if seconds is None else f", {roughly(seconds)} on the machine of the fit"
     hardly = (
-        " It is not global actions that are missing here: more neighbours would help more." if fell > 0.95 and neighbours else ""
+        " It is not global actions that are missing here: more neighbours would help more."
+        if fell > 0.95 and neighbours
+        else ""
     )
     return {
-        "sentence": f"Twice the actions ({r:,} more{cost}) should bring that share to {percent(share)}.{hardly}",
+        "sentence": f"Twice the actions ({r:,} more{cost}) should bring that share to "
+        f"{percent(share)}.{hardly}",
         "seconds": seconds,
         "share": share,
         "from": (
-            f"The last doubling, from {r // 2:,} to {r:,} actions, left {percent(fell)} of the computational variance at these "
+            f"The last doubling, from {r // 2:,} to {r:,} actions, left {percent(fell)} of the computational "
+            "variance at these "
             f"points; the next one is assumed to leave as much of it. {PRICE}"
         ),
     }
@@ -178,7 +213,8 @@ def _the_rest(actions: int, seconds: float | None) -> dict[str, Any]:
     which = f"The remaining {actions:,} actions" if actions > 1 else "The one remaining action"
     paid = "" if seconds is None else f" ({roughly(seconds)} on the machine of the fit)"
     return {
-        "sentence": f"{which}{paid} would make it the exact Gaussian process: nothing of that share would be left.",
+        "sentence": f"{which}{paid} would make it the exact Gaussian process: nothing of that share would be "
+        "left.",
         "seconds": seconds,
         "share": 0.0,
         "from": f"As many actions as different rows are the exact Gaussian process. {PRICE}",
@@ -190,7 +226,8 @@ def _nothing(reason: str) -> dict[str, Any]:
 
 
 def seconds_of_actions(trace: Any, rank: int, more: int) -> float | None:
-    """So many more actions after the first ones, each at the price of those of the later half, as the trace has it."""
+    """So many more actions after the first ones, each at the price of those of the later half, as the
+    trace has it."""
     ends = [(0, 0.0), *((step.actions, step.seconds) for step in trace)]
     if len(ends) < 2 or ends[-1][0] <= 0:
         return None

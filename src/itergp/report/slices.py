@@ -1,4 +1,5 @@
-"""Mean and bands along the most relevant inputs, the others at their median; after each part of the computation."""
+"""Mean and bands along the most relevant inputs, the others at their median; after each part of the
+computation."""
 
 import math
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ def _line(posterior: Posterior, j: int) -> Line:
 
 
 def _rows_beside(posterior: Posterior, centre: np.ndarray, j: int) -> np.ndarray:
-    """Some of the rows where there is one feature; else those nearest to the line, in the kernel's metric if it has one."""
+    """Some of the rows where there is one feature; else those nearest to the line, in the kernel's metric
+    if it has one."""
     X = posterior.problem.X
     if X.shape[1] == 1:
         return np.sort(np.random.default_rng(0).permutation(len(X))[:NEAR])
@@ -62,7 +64,8 @@ def _rows_beside(posterior: Posterior, centre: np.ndarray, j: int) -> np.ndarray
 def variances_along(
     posterior: Posterior, L: np.ndarray | None, found: list[Line], ranks: np.ndarray, neighbours: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Means (K, m, t), variances (K, m) and mathematical variances (m,) of the latent function, all lines in a row."""
+    """Means (K, m, t), variances (K, m) and mathematical variances (m,) of the latent function, all lines
+    in a row."""
     X = np.concatenate([line.X for line in found])
     means, variances = path_at(posterior, X, ranks, neighbours)
     if posterior.rank == posterior.problem.n:
@@ -71,7 +74,8 @@ def variances_along(
 
 
 def relevance(kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """How much each feature matters, the largest 1: 1 / lengthscale where the kernel has one for each; and these lengthscales.
+    """How much each feature matters, the largest 1: 1 / lengthscale where the kernel has one for each; and
+    these lengthscales.
 
     Else how far the correlation falls when a feature moves by one standard deviation from the median.
     """
@@ -105,9 +109,14 @@ def _told(value: float, spread: float) -> str:
 
 
 def as_values(
-    found: list[Line], along: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]], model: Any, posterior: Posterior,
-    y: np.ndarray, names: list[str], target: int,
-) -> list[dict[str, Any]]:  # fmt: skip
+    found: list[Line],
+    along: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
+    model: Any,
+    posterior: Posterior,
+    y: np.ndarray,
+    names: list[str],
+    target: int,
+) -> list[dict[str, Any]]:
     """The lines in the units of the data, for one target with these observations."""
     means, variances, mathematical = along[target if len(along) > 1 else 0]  # of each target, or of all
     means = means[..., 0 if len(along) > 1 else target]
@@ -125,9 +134,12 @@ def as_values(
                 "combined": unit**2 * variances[:, some],
                 "mathematical": None if mathematical is None else unit**2 * mathematical[some],
                 "noise": unit**2 * noise,
-                "held_at": held_at(names, back[0], scaling.x_scale * np.std(posterior.problem.X, axis=0), line.j),
+                "held_at": held_at(
+                    names, back[0], scaling.x_scale * np.std(posterior.problem.X, axis=0), line.j
+                ),
                 "near": {
-                    "x": scaling.x_mean[line.j] + scaling.x_scale[line.j] * posterior.problem.X[line.rows, line.j],
+                    "x": scaling.x_mean[line.j]
+                    + scaling.x_scale[line.j] * posterior.problem.X[line.rows, line.j],
                     "y": centre + unit * y[line.rows],
                 },
                 "sd_units": False,

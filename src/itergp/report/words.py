@@ -20,9 +20,16 @@ def verdict(values: dict[str, Any]) -> list[str]:
 def _share(values: dict[str, Any]) -> str:
     share, where = values["share"], _where(values)
     if values["fitted"]["status"] == "EXACT" and not share["value"] > 0:
-        return "None of the variance is computational: this is the exact Gaussian process for these hyper-parameters."
+        return (
+            "None of the variance is computational: this is the exact Gaussian process for these "
+            "hyper-parameters."
+        )
     rounding = values["fitted"]["status"] == "EXACT"
-    more = "It is the rounding of products in float32; float64 has next to none." if rounding else values["more"]["sentence"]
+    more = (
+        "It is the rounding of products in float32; float64 has next to none."
+        if rounding
+        else values["more"]["sentence"]
+    )
     return f"{amount(share)} of the variance at {where} is computational. {_hidden(values)}{more}"
 
 
@@ -32,7 +39,10 @@ def _hidden(values: dict[str, Any]) -> str:
     largest = max(shares, default=0.0)
     if len(shares) < 2 or largest < 0.01 or largest < 2.0 * values["share"]["value"]:
         return ""
-    return f"Of the variance of {values['fitted']['targets'][shares.index(largest)]} alone it is {percent(largest)}. "
+    return (
+        f"Of the variance of {values['fitted']['targets'][shares.index(largest)]} alone it is "
+        f"{percent(largest)}. "
+    )
 
 
 def amount(share: dict[str, Any]) -> str:
@@ -49,11 +59,14 @@ def amount(share: dict[str, Any]) -> str:
 
 def _quality(values: dict[str, Any], target: dict[str, Any]) -> str:
     m, sd = target["metrics"], target["unit_sd"]
-    relative = f" ({percent(m['rmse'][-1] / sd)} of the standard deviation of {target['name']})" if sd > 0 else ""
+    relative = (
+        f" ({percent(m['rmse'][-1] / sd)} of the standard deviation of {target['name']})" if sd > 0 else ""
+    )
     name = f"{target['name']}: " if len(values["targets"]) > 1 else ""
     return (
         f"{name}RMSE {m['rmse'][-1]:.4g}{relative}, NLL {m['nll'][-1]:.4g}; the 95 % intervals hold "
-        f"{percent(m['coverage'][-1])} of {_where(values)}.{_calibrated(m['coverage'][-1], values['points']['count'])}"
+        f"{percent(m['coverage'][-1])} of "
+        f"{_where(values)}.{_calibrated(m['coverage'][-1], values['points']['count'])}"
     )
 
 
@@ -72,7 +85,8 @@ def _fit(values: dict[str, Any]) -> str:
     memory = "" if f["memory_bytes"] is None else f", with at most {f['memory_bytes'] / 1e9:.2g} GB of memory"
     passes = f"{f['passes']:,} {'pass' if f['passes'] == 1 else 'passes'} over the kernel matrix"
     return (
-        f"The fit of {f['rows']:,} rows{merged} and {f['features']:,} {'feature' if f['features'] == 1 else 'features'} used "
+        f"The fit of {f['rows']:,} rows{merged} and {f['features']:,} "
+        f"{'feature' if f['features'] == 1 else 'features'} used "
         f"{f['actions']:,} {'action' if f['actions'] == 1 else 'actions'} in {passes}{time}{memory}."
     )
 
@@ -92,7 +106,10 @@ def warnings(values: dict[str, Any], shown: int) -> list[str]:
         text = _calibrated(target["metrics"]["coverage"][-1], values["points"]["count"])
         if text == " They are too narrow.":
             held = percent(target["metrics"]["coverage"][-1])
-            found.append(f"The 95 % intervals for {target['name']} hold {held} of the observations: they are too narrow.")
+            found.append(
+                f"The 95 % intervals for {target['name']} hold {held} of the observations: they are "
+                "too narrow."
+            )
     ended, short = values["fitted"]["status"], values["fitted"].get("learned_too_little")
     if short or ended in ("INTERRUPTED", "PRECISION_LIMIT", "ACTIONS_EXHAUSTED"):
         found.append(values["fitted"]["ended"])

@@ -26,4 +26,6 @@ def _write(path: Path, text: str) -> None:
         with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
             file.write(text)
     except (OSError, ValueError) as error:  # ValueError: no name of a file
-        raise StorageError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}.") from error
+        raise StorageError(
+            f"{path} cannot be written: {getattr(error, 'strerror', None) or error}."
+        ) from error

@@ -23,15 +23,17 @@ from itergp.solver.problem import Problem
 from itergp.solver.state import FINER, Progress, Stage, State, Status
 from itergp.solver.stopping import StoppingCriterion
 
-DEPENDENT = {"float64": 1e-10, "float32": 1e-5}  # what is left of a unit action that lies in the span of earlier ones
-# Sparse actions take their products from known ones while the rounding that they inherit stays below so many times that of
-# a product of their own. Inherited rounding is part of their tau.
+# what is left of a unit action that lies in the span of earlier ones
+DEPENDENT = {"float64": 1e-10, "float32": 1e-5}
+# Sparse actions take their products from known ones while the rounding that they inherit stays below so many
+# times that of a product of their own. Inherited rounding is part of their tau.
 REUSE = {"float64": 10.0, "float32": 1.0}
 Callback = Callable[[State], Any]
 
 
 def step(state: State, policy: Any, room: float = np.inf, tick: Tick = no_tick) -> State:
-    """One turn of the loop: at most `room` actions are accepted, what is left of the block waits for the next turn."""
+    """One turn of the loop: at most `room` actions are accepted, what is left of the block waits for the
+    next turn."""
     began = time.perf_counter()
     gram, passes, entries = state.problem.gram, state.problem.gram.passes, state.problem.gram.entries
     with _threads_of_blas(state):
@@ -77,7 +79,8 @@ def observe(state: State, policy: Any) -> State:
         Q, KQ, W, tau, NQ = Q[:, kept], KQ[:, kept], W[:, kept], tau[kept], NQ[:, kept]
         if not kept.size:
             return _nothing_new(state, dropped, Status.PRECISION_LIMIT)
-    alpha = np.asarray(Q.T @ problem.b) - W.T @ state.z  # observations (Alg. 1, line 8), in the basis of search directions
+    # observations (Alg. 1, line 8), in the basis of search directions
+    alpha = np.asarray(Q.T @ problem.b) - W.T @ state.z
     z = scipy.linalg.solve_triangular(L_bb, alpha, lower=True, check_finite=False)
     return replace(
         state,
@@ -93,8 +96,9 @@ def observe(state: State, policy: Any) -> State:
 
 
 def _cross_block(state: State, Q: Any, K_hat_Q: np.ndarray, NQ: Any, tau: np.ndarray) -> np.ndarray:
-    """Q_old^T K_hat Q, from the finer of the two products: its error then stays below sqrt(tau_old tau_new), which keeps
-    G + diag(tau) above the exact Gram matrix. Unit vectors (float64) followed by dense float32 actions need it."""
+    """Q_old^T K_hat Q, from the finer of the two products: its error then stays below sqrt(tau_old
+    tau_new), which keeps G + diag(tau) above the exact Gram matrix. Unit vectors (float64) followed by
+    dense float32 actions need it."""
     M = state.basis.inner(K_hat_Q)
     finer = state.tau[:, None] < FINER * tau
     if not finer.any():
@@ -104,15 +108,22 @@ def _cross_block(state: State, Q: Any, K_hat_Q: np.ndarray, NQ: Any, tau: np.nda
 
 
 def accept(state: State, room: float = np.inf) -> State:
-    """Update the belief with the next columns of the last block (Alg. 1, lines 9 to 14), one after the other."""
+    """Update the belief with the next columns of the last block (Alg. 1, lines 9 to 14), one after the
+    other."""
     first, stop = state.rank, int(min(state.basis.size, state.rank + room))
     if stop <= first or state.status is not None:
         return state
     start, end = state.blocks[-2], state.blocks[-1]
     D, F = new_directions(state, start, end)
-    N, v, r, variance = state.problem.N, state.representer_weights.copy(), state.residual.copy(), state.training_variance.copy()
+    N, v, r, variance = (
+        state.problem.N,
+        state.representer_weights.copy(),
+        state.residual.copy(),
+        state.training_variance.copy(),
+    )
     trace_GA = state.trace_GA
-    for j in range(first, stop):  # column by column: the same bits wherever a budget cuts, and variances that only fall
+    # column by column: the same bits wherever a budget cuts, and variances that only fall
+    for j in range(first, stop):
         d, f = D[:, j - start], F[:, j - start]  # search direction with eta = 1, and K times it
         Nd = N * d
         v += np.outer(d, state.z[j])
@@ -132,7 +143,8 @@ def accept(state: State, room: float = np.inf) -> State:
 
 
 def accept_waiting(state: State) -> State:
-    """Take what a budget cut off of the last block: it is paid for, and must not use up the next call's actions."""
+    """Take what a budget cut off of the last block: it is paid for, and must not use up the next call's
+    actions."""
     state = accept(state)
     return replace(state, progress=replace(state.progress, actions=state.rank))
 
@@ -161,7 +173,8 @@ def solve(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> State:
-    """Iterate until `stop`. Interrupts, failing callbacks and lack of memory end the run with what there is."""
+    """Iterate until `stop`. Interrupts, failing callbacks and lack of memory end the run with what there
+    is."""
     if not isinstance(stop, StoppingCriterion):
         raise InputError(f"stop is {stop!r}; expected a criterion such as MaxActions(64) | TimeBudget(30).")
     state = begin(problem, policy, state, seed)
@@ -183,7 +196,9 @@ def solve(
     except MemoryError as error:
         if isinstance(error, ItergpError):
             raise
-        warnings.warn(f"Out of memory after {state.rank} actions; they are kept.", InterruptedWarning, stacklevel=3)
+        warnings.warn(
+            f"Out of memory after {state.rank} actions; they are kept.", InterruptedWarning, stacklevel=3
+        )
         return state.ended(Status.INTERRUPTED)
     except ItergpError as error:
         error.state = state  # type: ignore[attr-defined]  # nothing is lost: what was computed before the error
@@ -194,7 +209,10 @@ def solve(
 def begin(problem: Problem, policy: Any, state: State | None, seed: int) -> State:
     """A fresh state, or a given one made ready to go on."""
     if not callable(policy):
-        raise InputError(f"policy is {policy!r}; expected a policy such as ConjugateGradient(), or a function state -> actions.")
+        raise InputError(
+            f"policy is {policy!r}; expected a policy such as ConjugateGradient(), or a "
+            "function state -> actions."
+        )
     if state is None:
         return State.start(problem, seed)
     if state.problem is not problem:
@@ -221,7 +239,8 @@ def propose(state: State, policy: Any) -> tuple[State, Any]:
 
 
 def _enter(state: State, policy: Any) -> State:
-    """Make sure that the stage is the policy's; within a Schedule, the first entry whose limit is not reached."""
+    """Make sure that the stage is the policy's; within a Schedule, the first entry whose limit is not
+    reached."""
     if state.policy is not policy:
         state = _start_stage(replace(state, policy=policy), policy, 0)
     while isinstance(policy, Schedule) and state.stage is not None:
@@ -243,9 +262,13 @@ def _start_stage(state: State, policy: Any, index: int) -> State:
     return replace(fresh, stage=Stage(policy, memory, 0, index, begun), counter=fresh.counter + 1)
 
 
-def _nothing_new(state: State, dropped: int, status: Status = Status.ACTIONS_EXHAUSTED, none_left: bool = False) -> State:
+def _nothing_new(
+    state: State, dropped: int, status: Status = Status.ACTIONS_EXHAUSTED, none_left: bool = False
+) -> State:
     """A block of which nothing could be used: the second in a row ends a policy that would go on for ever."""
-    state = replace(state, idle=state.idle + 1, progress=replace(state.progress, dropped=state.progress.dropped + dropped))
+    state = replace(
+        state, idle=state.idle + 1, progress=replace(state.progress, dropped=state.progress.dropped + dropped)
+    )
     finite = state.stage is not None and getattr(state.stage.policy, "finite", False)
     if not none_left and (state.idle < 2 or finite):
         return state
@@ -262,10 +285,13 @@ def _checked_actions(actions: Any, n: int, policy: Any) -> Any:
     try:
         S: Any = actions if sp.issparse(actions) else np.asarray(actions)
     except ValueError:  # rows of different length
-        raise PolicyError(f"policy {name} returned no array; expected a vector ({n},) or a block ({n}, b).") from None
+        raise PolicyError(
+            f"policy {name} returned no array; expected a vector ({n},) or a block ({n}, b)."
+        ) from None
     if S.dtype.kind not in "fiub":
         raise PolicyError(
-            f"policy {name} returned {type(actions).__name__} of dtype {S.dtype}; expected real numbers, ({n},) or ({n}, b)."
+            f"policy {name} returned {type(actions).__name__} of dtype {S.dtype}; expected real numbers, "
+            f"({n},) or ({n}, b)."
         )
     if sp.issparse(S):
         S = sp.csc_array(S, dtype=np.float64)
@@ -274,17 +300,21 @@ def _checked_actions(actions: Any, n: int, policy: Any) -> Any:
         S = np.asarray(S, dtype=np.float64)
         values = S = S[:, None] if S.ndim == 1 else S
     if S.ndim != 2 or S.shape[0] != n or S.shape[1] == 0:
-        raise PolicyError(f"policy {name} returned actions of shape {S.shape}; expected ({n},) or ({n}, b) with b >= 1.")
+        raise PolicyError(
+            f"policy {name} returned actions of shape {S.shape}; expected ({n},) or ({n}, b) with b >= 1."
+        )
     if not np.isfinite(values).all():
         raise PolicyError(f"policy {name} returned actions that are not finite; expected finite numbers.")
     largest = np.abs(S).max(axis=0)
     largest = largest.toarray().ravel() if sp.issparse(largest) else largest
     if (largest == 0).any():
         raise PolicyError(
-            f"policy {name} returned an action of zeros (column {int(np.argmin(largest))} of the block); expected a "
+            f"policy {name} returned an action of zeros (column {int(np.argmin(largest))} of the block); "
+            "expected a "
             "direction. Return None when there are no more actions."
         )
-    S = S.multiply(1.0 / largest[None, :]).tocsc() if sp.issparse(S) else S / largest  # no overflow in the norms
+    # no overflow in the norms
+    S = S.multiply(1.0 / largest[None, :]).tocsc() if sp.issparse(S) else S / largest
     if sp.issparse(S):
         S = sp.csc_array(S)
         return sp.csc_array(S.multiply(1.0 / np.sqrt(np.asarray(S.multiply(S).sum(axis=0))).reshape(1, -1)))
@@ -292,7 +322,8 @@ def _checked_actions(actions: Any, n: int, policy: Any) -> Any:
 
 
 def orthonormal(S: Any, state: State) -> tuple[Any, np.ndarray, np.ndarray, int]:
-    """Q: the block made orthonormal to all earlier actions and within itself; K Q; its rounding tau; how many were dependent."""
+    """Q: the block made orthonormal to all earlier actions and within itself; K Q; its rounding tau; how
+    many were dependent."""
     gram, basis, coarsest = state.problem.gram, state.basis, state.coarsest
     columns, dropped = None, 0
     if sp.issparse(S):
@@ -309,10 +340,12 @@ def orthonormal(S: Any, state: State) -> tuple[Any, np.ndarray, np.ndarray, int]
     dropped += S.shape[1] - kept.size
     if columns is not None and kept.size and R.any():
         shrunk = np.abs(np.linalg.inv(R))
-        inherited = np.linalg.norm(state.tau[:, None] * C, axis=0) @ shrunk  # rounding of products is incoherent
+        # rounding of products is incoherent
+        inherited = np.linalg.norm(state.tau[:, None] * C, axis=0) @ shrunk
         if inherited.max() < REUSE[coarsest] * gram.rounding(gram.n, dtype=coarsest):
             KS = _sparse_products(columns[:, kept], state)
-            KQ = np.linalg.solve(R.T, (KS - basis.KQ.combine(C)).T).T  # K Q = (K S - K Q_old C) R^{-1}: no pass
+            # K Q = (K S - K Q_old C) R^{-1}: no pass
+            KQ = np.linalg.solve(R.T, (KS - basis.KQ.combine(C)).T).T
             return Q, KQ, _rounding(columns[:, kept], KS, gram, "float64") @ shrunk + inherited, dropped
     if gram.dtype == np.float32:
         Q = Q.astype(np.float32).astype(np.float64)  # the rounded vectors are the actions
@@ -383,7 +416,8 @@ def _call(callback: Callback, state: State) -> bool:
         return bool(callback(state))
     except Exception as error:
         warnings.warn(
-            f"The callback raised {type(error).__name__}: {error}. The run ends here; its {state.rank} actions are kept.",
+            f"The callback raised {type(error).__name__}: {error}. The run ends here; its {state.rank} "
+            "actions are kept.",
             InterruptedWarning,
             stacklevel=4,
         )
@@ -391,14 +425,17 @@ def _call(callback: Callback, state: State) -> bool:
 
 
 def _checked_end(state: State, stop: StoppingCriterion, begun: Progress, verdict: Status) -> State:
-    """A run that claims convergence by its residual is checked against the true one, at the price of one pass."""
+    """A run that claims convergence by its residual is checked against the true one, at the price of one
+    pass."""
     if verdict is not Status.CONVERGED or not stop.reads_residual or state.rank == 0:
         return state.ended(verdict)
     problem, v = state.problem, state.representer_weights
     entries = problem.gram.entries
     true = problem.b - problem.gram.multiply(v) - problem.N[:, None] * v
     entries = state.progress.entries + problem.gram.entries - entries
-    state = replace(state, progress=replace(state.progress, passes=state.progress.passes + 1, entries=entries))
+    state = replace(
+        state, progress=replace(state.progress, passes=state.progress.passes + 1, entries=entries)
+    )
     confirmed = stop.verdict(begun, replace(state, residual=true / 1.01))
     return state.ended(verdict if confirmed is verdict else Status.PRECISION_LIMIT)
 

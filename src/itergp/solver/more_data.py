@@ -21,9 +21,12 @@ def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = N
     KQ_new = _products_on_new_rows(basis, problem, n)
     F_new = state.factor.solve(KQ_new[:, : state.rank].T, state.rank)  # rows of K D
     k0 = problem.gram.diagonal()[n:]
-    variance = np.subtract.reduce(np.concatenate([k0[None], F_new**2]))  # one action after the other, as in the loop
+    # one action after the other, as in the loop
+    variance = np.subtract.reduce(np.concatenate([k0[None], F_new**2]))
     # K v at the new rows: K Q c, or K D z, which spares a few rows the solve for c
-    Kv_new = F_new.T @ state.z[: state.rank] if len(k0) <= NARROW else KQ_new[:, : state.rank] @ state.coefficients
+    Kv_new = (
+        F_new.T @ state.z[: state.rank] if len(k0) <= NARROW else KQ_new[:, : state.rank] @ state.coefficients
+    )
     return replace(
         state,
         problem=problem,
@@ -31,15 +34,20 @@ def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = N
         factor_A=_factor_A(state, problem),
         policy=None,  # what a policy prepared was for the old rows: it starts anew
         stage=None,
-        representer_weights=np.concatenate([state.representer_weights, np.zeros((problem.n - n, problem.targets))]),
+        representer_weights=np.concatenate(
+            [state.representer_weights, np.zeros((problem.n - n, problem.targets))]
+        ),
         residual=np.concatenate([state.residual, problem.b[n:] - Kv_new]),
-        training_variance=np.concatenate([state.training_variance, np.maximum(variance, problem.variance_floor(k0))]),
+        training_variance=np.concatenate(
+            [state.training_variance, np.maximum(variance, problem.variance_floor(k0))]
+        ),
         status=None,
     )
 
 
 def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
-    """(K Q)[n:], no action's coarser than its products on the old rows: sparse ones from columns, in float64."""
+    """(K Q)[n:], no action's coarser than its products on the old rows: sparse ones from columns, in
+    float64."""
     gram, out = problem.gram, np.zeros((problem.n - n, basis.size))
     sparse, Q = basis.sparse_actions()
     if sparse.any():
@@ -52,10 +60,14 @@ def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
         return out
     if problem.n - n <= NARROW:  # K's columns, and one look at Q: no copy of it, as a pass makes
         K = gram.columns(np.arange(n, problem.n))[:n]
-        out[:, ~sparse] = np.concatenate([part.inner(K) for part in basis.parts if isinstance(part, Columns)]).T
+        out[:, ~sparse] = np.concatenate(
+            [part.inner(K) for part in basis.parts if isinstance(part, Columns)]
+        ).T
     else:
         dense = basis.dense(0, basis.size)[:, ~sparse]
-        out[:, ~sparse] = gram.multiply_rows(np.concatenate([dense, np.zeros((problem.n - n, dense.shape[1]))]), n)
+        out[:, ~sparse] = gram.multiply_rows(
+            np.concatenate([dense, np.zeros((problem.n - n, dense.shape[1]))]), n
+        )
     return out
 
 

@@ -1,8 +1,9 @@
 """Policies: which actions to take. Table 1 of the paper, and what follows from it.
 
-A policy is a callable `state -> action(s)`: a vector (n,), a block (n, b), dense or SciPy-sparse, or None when it has no
-more to offer. It keeps nothing itself: what it needs is in the state, or was prepared once by `start` and is found in
-`state.memory`. So runs can be cut, resumed and repeated. Your own is a function:
+A policy is a callable `state -> action(s)`: a vector (n,), a block (n, b), dense or SciPy-sparse, or None
+when it has no more to offer. It keeps nothing itself: what it needs is in the state, or was prepared once
+by `start` and is found in `state.memory`. So runs can be cut, resumed and repeated. Your own is a
+function:
 
     def steepest_row(state):
         e = np.zeros(state.problem.n)
@@ -31,7 +32,8 @@ DENSE_ROWS = 4096  # up to here a policy may factorise K_hat as a whole
 class Policy(ABC):
     """A callable state -> actions, with something to prepare where it needs that."""
 
-    finite: ClassVar[bool] = False  # True where it ends by itself, by returning None: dependent actions do not end it
+    # True where it ends by itself, by returning None: dependent actions do not end it
+    finite: ClassVar[bool] = False
 
     def start(self, state: State) -> Any:
         """What to prepare when the policy takes over; found in `state.memory` later."""
@@ -47,7 +49,8 @@ def unit_vectors(rows: np.ndarray, n: int) -> sp.csc_array:
 
 @dataclass(frozen=True, eq=False)
 class UnitVector(Policy):
-    """s_i = e_j (IterGP-Chol, Thm. S3): rows in sequence, at random, by largest variance, or as listed. No pass over K."""
+    """s_i = e_j (IterGP-Chol, Thm. S3): rows in sequence, at random, by largest variance, or as listed. No
+    pass over K."""
 
     finite: ClassVar[bool] = True
     order: Any = "sequential"
@@ -60,7 +63,9 @@ class UnitVector(Policy):
         else:
             order = np.asarray(self.order)
             if order.ndim != 1 or order.dtype.kind not in "iu" or order.size == 0 or (order < 0).any():
-                raise InputError(f"UnitVector.order is {self.order!r}; expected a name or a list of row numbers from 0.")
+                raise InputError(
+                    f"UnitVector.order is {self.order!r}; expected a name or a list of row numbers from 0."
+                )
             object.__setattr__(self, "order", order.astype(np.intp))
 
     def start(self, state: State) -> np.ndarray:
@@ -87,7 +92,8 @@ class UnitVector(Policy):
 
 @dataclass(frozen=True, eq=False)
 class PseudoInput(Policy):
-    """s_i = k(X, z_i) (IterGP-PI): inducing points Z, or so many training inputs at random. One pass per block."""
+    """s_i = k(X, z_i) (IterGP-PI): inducing points Z, or so many training inputs at random. One pass per
+    block."""
 
     finite: ClassVar[bool] = True
     inducing_points: Any = None  # Z (m, d), a number, or None: training inputs at random as long as asked
@@ -98,13 +104,17 @@ class PseudoInput(Policy):
         if isinstance(self.inducing_points, int | np.integer):
             count("PseudoInput.inducing_points", self.inducing_points)
         elif self.inducing_points is not None:
-            object.__setattr__(self, "inducing_points", inputs("PseudoInput.inducing_points", self.inducing_points))
+            object.__setattr__(
+                self, "inducing_points", inputs("PseudoInput.inducing_points", self.inducing_points)
+            )
 
     def start(self, state: State) -> np.ndarray:
         X, Z = state.problem.X, self.inducing_points
         if isinstance(Z, np.ndarray):
             if Z.shape[1] != X.shape[1]:
-                raise InputError(f"PseudoInput.inducing_points has {Z.shape[1]} features; the inputs have {X.shape[1]}.")
+                raise InputError(
+                    f"PseudoInput.inducing_points has {Z.shape[1]} features; the inputs have {X.shape[1]}."
+                )
             return Z
         rows = state.rng().permutation(_informative_rows(state))
         return X[rows if Z is None else rows[: int(Z)]]
@@ -131,8 +141,9 @@ def _kernel_actions(state: State, Z: np.ndarray) -> np.ndarray:
 class ConjugateGradient(Policy):
     """s_i = P^{-1} r_{i-1} (Cor. S2), or these made conjugate (Thm. S5): IterGP-CG. One pass per action.
 
-    `preconditioner` has a method `solve`, such as `posterior.preconditioner()`; or it is "self": made of the actions
-    that were taken before this policy began (Remark S1). Several targets act together, one residual each.
+    `preconditioner` has a method `solve`, such as `posterior.preconditioner()`; or it is "self": made of
+    the actions that were taken before this policy began (Remark S1). Several targets act together, one
+    residual each.
     """
 
     preconditioner: Any = None
@@ -140,8 +151,15 @@ class ConjugateGradient(Policy):
 
     def __post_init__(self) -> None:
         choice("ConjugateGradient.form", self.form, ("residual", "conjugate"))
-        if not (self.preconditioner is None or self.preconditioner == "self" or hasattr(self.preconditioner, "solve")):
-            raise InputError(f"preconditioner is {self.preconditioner!r}; expected None, 'self', or an object with .solve(V).")
+        if not (
+            self.preconditioner is None
+            or self.preconditioner == "self"
+            or hasattr(self.preconditioner, "solve")
+        ):
+            raise InputError(
+                f"preconditioner is {self.preconditioner!r}; expected None, 'self', or an "
+                "object with .solve(V)."
+            )
 
     def start(self, state: State) -> Any:
         return state.preconditioner() if isinstance(self.preconditioner, str) else self.preconditioner
@@ -220,7 +238,8 @@ class RandomAction(Policy):
 
 @dataclass(frozen=True, eq=False)
 class BlockKrylov(Policy):
-    """First pseudo-inputs, then columns of the last K Q_b together with the residual: the most variance per pass."""
+    """First pseudo-inputs, then columns of the last K Q_b together with the residual: the most variance
+    per pass."""
 
     block_size: int = 64
 
@@ -243,10 +262,11 @@ class BlockKrylov(Policy):
 
 @dataclass(frozen=True, eq=False)
 class SparseBlock(Policy):
-    """Each action lives on its own group of rows: s_i = values on group i, zero elsewhere. No pass: n k evaluations each.
+    """Each action lives on its own group of rows: s_i = values on group i, zero elsewhere. No pass: n k
+    evaluations each.
 
-    `groups` is how many (of consecutive rows), or a list of row lists; `values` is "residual" (what the mean still
-    misses there), "ones", "random", or a vector with one value per row.
+    `groups` is how many (of consecutive rows), or a list of row lists; `values` is "residual" (what the
+    mean still misses there), "ones", "random", or a vector with one value per row.
     """
 
     finite: ClassVar[bool] = True
@@ -260,8 +280,13 @@ class SparseBlock(Policy):
             count("SparseBlock.groups", self.groups)
         else:
             groups = tuple(np.asarray(rows) for rows in self.groups)
-            if not groups or any(rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.size == 0 for rows in groups):
-                raise InputError("SparseBlock.groups must be a number of groups or a list of non-empty lists of row numbers.")
+            if not groups or any(
+                rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.size == 0 for rows in groups
+            ):
+                raise InputError(
+                    "SparseBlock.groups must be a number of groups or a list of non-empty lists "
+                    "of row numbers."
+                )
             object.__setattr__(self, "groups", groups)
         if isinstance(self.values, str):
             choice("SparseBlock.values", self.values, ("residual", "ones", "random"))
@@ -270,7 +295,10 @@ class SparseBlock(Policy):
         n = state.problem.n
         if isinstance(self.groups, int | np.integer):
             return np.array_split(np.arange(n), min(int(self.groups), n))
-        if max(int(rows.max()) for rows in self.groups) >= n or min(int(rows.min()) for rows in self.groups) < 0:
+        if (
+            max(int(rows.max()) for rows in self.groups) >= n
+            or min(int(rows.min()) for rows in self.groups) < 0
+        ):
             raise InputError(f"SparseBlock.groups names a row outside 0 to {n - 1}.")
         return list(self.groups)
 
@@ -279,7 +307,10 @@ class SparseBlock(Policy):
         if not groups:
             return None
         values = self._values(state)
-        rows, columns = np.concatenate(groups), np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+        rows, columns = (
+            np.concatenate(groups),
+            np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
+        )
         return sp.csc_array((values[rows], (rows, columns)), shape=(state.problem.n, len(groups)))
 
     def _values(self, state: State) -> np.ndarray:
@@ -287,7 +318,9 @@ class SparseBlock(Policy):
         if not isinstance(self.values, str):
             values = np.asarray(self.values, dtype=np.float64)
             if values.shape != (n,) or not np.isfinite(values).all() or (values == 0).any():
-                raise InputError(f"SparseBlock.values has shape {values.shape}; expected ({n},), finite and not zero.")
+                raise InputError(
+                    f"SparseBlock.values has shape {values.shape}; expected ({n},), finite and not zero."
+                )
             return values
         if self.values == "ones":
             return np.ones(n)
@@ -295,25 +328,32 @@ class SparseBlock(Policy):
         if self.values == "random":
             return values
         residual = state.residual.sum(axis=1)
-        return np.where(residual == 0, 1e-3 * np.abs(residual).max() * values + (residual == 0).all() * values, residual)
+        return np.where(
+            residual == 0, 1e-3 * np.abs(residual).max() * values + (residual == 0).all() * values, residual
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Adversarial(Policy):
-    """n - 1 actions that are K_hat-orthogonal to v*, then v*: nothing is learned until the end (tightness of Prop. 2)."""
+    """n - 1 actions that are K_hat-orthogonal to v*, then v*: nothing is learned until the end (tightness
+    of Prop. 2)."""
 
     finite: ClassVar[bool] = True
 
     def start(self, state: State) -> np.ndarray:
         problem = state.problem
         if problem.n > DENSE_ROWS:
-            raise InputError(f"Adversarial needs v* itself, so at most {DENSE_ROWS} rows; there are {problem.n}.")
+            raise InputError(
+                f"Adversarial needs v* itself, so at most {DENSE_ROWS} rows; there are {problem.n}."
+            )
         if problem.targets > 1:
             raise InputError(f"Adversarial is defined for one target; y has {problem.targets}.")
         try:
             factor = scipy.linalg.cho_factor(problem.K_hat(), lower=True)
         except np.linalg.LinAlgError:
-            raise InputError("Adversarial needs v*, but K + noise is singular to rounding; give more noise.") from None
+            raise InputError(
+                "Adversarial needs v*, but K + noise is singular to rounding; give more noise."
+            ) from None
         return scipy.linalg.cho_solve(factor, problem.b[:, 0])
 
     def __call__(self, state: State) -> Actions:
@@ -334,7 +374,8 @@ class Adversarial(Policy):
 class Schedule(Policy):
     """One policy after another: Schedule((PseudoInput(128), 128), (ConjugateGradient(), MaxPasses(32))).
 
-    Each entry is a policy and how long it acts: a number of actions, a stopping criterion, or None for no limit.
+    Each entry is a policy and how long it acts: a number of actions, a stopping criterion, or None for no
+    limit.
     """
 
     entries: tuple[tuple[Callable[[State], Actions], StoppingCriterion | None], ...]
@@ -349,8 +390,14 @@ class Schedule(Policy):
 
 
 def _entry(entry: Any) -> tuple[Callable[[State], Actions], StoppingCriterion | None]:
-    if not (isinstance(entry, tuple | list) and len(entry) == 2) or not callable(entry[0]) or isinstance(entry[0], Schedule):
-        raise InputError(f"Schedule entry {entry!r} is not a pair; expected (policy, number of actions or criterion).")
+    if (
+        not (isinstance(entry, tuple | list) and len(entry) == 2)
+        or not callable(entry[0])
+        or isinstance(entry[0], Schedule)
+    ):
+        raise InputError(
+            f"Schedule entry {entry!r} is not a pair; expected (policy, number of actions or criterion)."
+        )
     policy, limit = entry
     if limit is None or isinstance(limit, StoppingCriterion):
         return policy, limit
@@ -365,12 +412,15 @@ def default_policy(n: int) -> Policy:
 def blocks_and_residuals(b: int, early: int = 0) -> Schedule:
     """Blocks for the variance, residuals for the mean, and blocks again (`docs/policies.md`).
 
-    `early` residuals come before the second block, for a clock that may end it there: the one residual of a block can
-    make the mean worse. Where all of these bring only rounding, unit vectors lead on to the exact GP.
+    `early` residuals come before the second block, for a clock that may end it there: the one residual of
+    a block can make the mean worse. Where all of these bring only rounding, unit vectors lead on to the
+    exact GP.
     """
     first, krylov, columns = PseudoInput(b, block_size=b), BlockKrylov(b), UnitVector(block_size=512)
     sooner = [(ConjugateGradient(), early)] if early else []
-    return Schedule((first, b), *sooner, (krylov, 2 * b), (ConjugateGradient(), 64), (krylov, None), (columns, None))
+    return Schedule(
+        (first, b), *sooner, (krylov, 2 * b), (ConjugateGradient(), 64), (krylov, None), (columns, None)
+    )
 
 
 def default_actions(n: int) -> int:

@@ -28,23 +28,35 @@ def check_kernel_values(kernel: Kernel, X: np.ndarray) -> None:
         rows = rows - X[:32].mean(axis=0)
     K = np.asarray(kernel(rows, rows), dtype=np.float64)
     if K.shape != (len(rows), len(rows)):
-        raise KernelError(f"kernel {name} returned shape {K.shape} for {len(rows)} points; expected ({len(rows)}, {len(rows)}).")
+        raise KernelError(
+            f"kernel {name} returned shape {K.shape} for {len(rows)} points; expected "
+            f"({len(rows)}, {len(rows)})."
+        )
     if not np.isfinite(K).all():
-        raise KernelError(f"kernel {name} returned values that are not finite on the training inputs; expected finite numbers.")
+        raise KernelError(
+            f"kernel {name} returned values that are not finite on the training inputs; "
+            "expected finite numbers."
+        )
     diagonal, size = np.asarray(kernel.diagonal(rows), dtype=np.float64), np.abs(K).max()
     if size > LARGEST:
         raise KernelError(
-            f"kernel {name} is as large as {size:.1g}, whose square float64 cannot hold; expected at most {LARGEST:.0e}. "
+            f"kernel {name} is as large as {size:.1g}, whose square float64 cannot hold; expected at most "
+            f"{LARGEST:.0e}. "
             "Rescale y, and the kernel and the noise with it."
         )
     if diagonal.shape != (len(rows),) or not np.allclose(diagonal, np.diag(K), rtol=1e-6, atol=1e-9 * size):
-        raise KernelError(f"kernel {name}.diagonal(X) is not the diagonal of {name}(X, X); correct it or leave it out.")
+        raise KernelError(
+            f"kernel {name}.diagonal(X) is not the diagonal of {name}(X, X); correct it or leave it out."
+        )
     if np.abs(K - K.T).max() > 1e-8 * size:
-        raise KernelError(f"kernel {name} is not symmetric: k(x, x') differs from k(x', x) by {np.abs(K - K.T).max():.2g}.")
+        raise KernelError(
+            f"kernel {name} is not symmetric: k(x, x') differs from k(x', x) by {np.abs(K - K.T).max():.2g}."
+        )
     lowest = float(np.linalg.eigvalsh((K + K.T) / 2)[0])
     if lowest < -1e-7 * size * len(rows):
         raise KernelError(
-            f"kernel {name} is not positive semi-definite: its matrix on {len(rows)} training inputs has the eigenvalue "
+            f"kernel {name} is not positive semi-definite: its matrix on {len(rows)} training inputs has the "
+            "eigenvalue "
             f"{lowest:.3g}. No Gaussian process has this covariance; correct the formula."
         )
 
@@ -73,7 +85,14 @@ class Problem:
         self.prior.kernel.check_features(X.shape[1])
         check_kernel_values(self.prior.kernel, X)
         N = np.broadcast_to(np.asarray(noise, dtype=np.float64), X.shape[:1])
-        self._set(X=X, y=y, noise=noise, N=N, b=centred(self.prior, X, y), gram=_gram(self.prior.kernel, X, N, self.compute))
+        self._set(
+            X=X,
+            y=y,
+            noise=noise,
+            N=N,
+            b=centred(self.prior, X, y),
+            gram=_gram(self.prior.kernel, X, N, self.compute),
+        )
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():
@@ -89,11 +108,13 @@ class Problem:
 
     @property
     def noise_differs(self) -> bool:
-        """Whether A = Q^T N Q is more than a multiple of the identity; without noise on a row it has no use."""
+        """Whether A = Q^T N Q is more than a multiple of the identity; without noise on a row it has no
+        use."""
         return bool(np.ndim(self.noise) and self.N.min() > 0)
 
     def variance_floor(self, k0: np.ndarray) -> np.ndarray:
-        """k_* >= k0 / (1 + k_x^T N^{-1} k_x / k0) >= k0 / (1 + sum_j k_jj / N_j): no data say more than n copies of x."""
+        """k_* >= k0 / (1 + k_x^T N^{-1} k_x / k0) >= k0 / (1 + sum_j k_jj / N_j): no data say more than n
+        copies of x."""
         diagonal = self.gram.diagonal()
         with np.errstate(divide="ignore", over="ignore"):
             ratios = np.divide(diagonal, self.N, out=np.zeros(self.n), where=diagonal > 0)
@@ -105,7 +126,8 @@ class Problem:
         low = variance < floor - 1e-12 * k0
         if low.any():
             warnings.warn(
-                f"{int(low.sum())} variances fell below what any data allow, by rounding, and were raised to that floor. "
+                f"{int(low.sum())} variances fell below what any data allow, by rounding, and were raised to "
+                "that floor. "
                 "Use Compute(dtype='float64') or more noise.",
                 PrecisionWarning,
                 stacklevel=4,
@@ -131,9 +153,13 @@ class Problem:
         X = inputs("X", X, self.X.shape[1])
         y = targets("y", y, X.shape[0])
         if y.shape[1:] != self.y.shape[1:]:
-            raise InputError(f"y has shape {y.shape}; expected ({X.shape[0]}, *{self.y.shape[1:]}), as in the first data.")
+            raise InputError(
+                f"y has shape {y.shape}; expected ({X.shape[0]}, *{self.y.shape[1:]}), as in the first data."
+            )
         if noise is None and np.ndim(self.noise):
-            raise InputError("noise is missing: the training noise is one value per row, so give that of the new rows.")
+            raise InputError(
+                "noise is missing: the training noise is one value per row, so give that of the new rows."
+            )
         more = self.noise if noise is None else noise_variance("noise", noise, X.shape[0])
         check_kernel_values(self.prior.kernel, X)
         same = np.ndim(self.noise) == 0 and np.ndim(more) == 0 and more == self.noise
@@ -152,7 +178,8 @@ class Problem:
         return new
 
     def reweighted(self, noise: ArrayLike, y: ArrayLike) -> "Problem":
-        """The same inputs with other noise and targets, as when rows merge: K stays, finer where this noise asks for it."""
+        """The same inputs with other noise and targets, as when rows merge: K stays, finer where this
+        noise asks for it."""
         y = targets("y", y, self.n).copy()
         if y.shape != self.y.shape:
             raise InputError(f"y has shape {y.shape}; expected {self.y.shape}, as in the first data.")
@@ -160,13 +187,24 @@ class Problem:
         N = np.broadcast_to(np.asarray(noise, dtype=np.float64), (self.n,))
         new = object.__new__(Problem)
         new._set(**{name: getattr(self, name) for name in ("prior", "X", "compute")})
-        new._set(gram=_fine_enough(self.gram, N, self.compute), y=y, noise=noise, N=N, b=centred(self.prior, self.X, y))
+        new._set(
+            gram=_fine_enough(self.gram, N, self.compute),
+            y=y,
+            noise=noise,
+            N=N,
+            b=centred(self.prior, self.X, y),
+        )
         return new
 
     def of_target(self, target: int, noise: ArrayLike) -> "Problem":
-        """One of several targets alone, with a noise of its own; K stays, finer where this noise asks for it."""
-        prior, b = Prior(self.prior.kernel, MeanOfTarget(self.prior.mean_function, target)), self.b[:, [target]]
-        y = self.y[:, target].copy() if isinstance(self.y, np.ndarray) else prior.mean(self.X) + b[:, 0]  # files may lack y
+        """One of several targets alone, with a noise of its own; K stays, finer where this noise asks for
+        it."""
+        prior, b = (
+            Prior(self.prior.kernel, MeanOfTarget(self.prior.mean_function, target)),
+            self.b[:, [target]],
+        )
+        # files may lack y
+        y = self.y[:, target].copy() if isinstance(self.y, np.ndarray) else prior.mean(self.X) + b[:, 0]
         noise = copy(noise_variance("noise", noise, self.n))
         N = np.broadcast_to(np.asarray(noise, dtype=np.float64), (self.n,))
         new = object.__new__(Problem)
@@ -177,7 +215,10 @@ class Problem:
     def with_targets(self, b: np.ndarray) -> "Problem":
         """The same K_hat with other right-hand sides (for probes)."""
         new = object.__new__(Problem)
-        new._set(**{name: getattr(self, name) for name in ("prior", "X", "y", "noise", "compute", "gram", "N")}, b=b)
+        new._set(
+            **{name: getattr(self, name) for name in ("prior", "X", "y", "noise", "compute", "gram", "N")},
+            b=b,
+        )
         return new
 
 
@@ -185,7 +226,9 @@ def centred(prior: Prior, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """y - mu(X), as (n, t)."""
     mean = prior.mean(X)
     if mean.shape != y.shape and not (mean.ndim == 1 and y.ndim == 2):
-        raise InputError(f"the prior mean has shape {mean.shape} for y of shape {y.shape}; expected one mean per target.")
+        raise InputError(
+            f"the prior mean has shape {mean.shape} for y of shape {y.shape}; expected one mean per target."
+        )
     if not np.isfinite(mean).all():
         raise InputError("the prior mean is not finite on the training inputs; expected finite numbers.")
     b = y - (mean[:, None] if mean.ndim < y.ndim else mean)
@@ -201,7 +244,12 @@ def _gram(kernel: Kernel, X: np.ndarray, N: np.ndarray, compute: Compute) -> Gra
 
 
 def _fine_enough(gram: Gram, N: np.ndarray, compute: Compute) -> Gram:
-    """float64 tiles from here on, where nobody asked for float32 and its rounding is no longer far below the noise."""
-    if compute.dtype == "auto" and gram.dtype == np.float32 and gram.rounding(gram.n) > FLOAT32_SHARE * N.min():
+    """float64 tiles from here on, where nobody asked for float32 and its rounding is no longer far below
+    the noise."""
+    if (
+        compute.dtype == "auto"
+        and gram.dtype == np.float32
+        and gram.rounding(gram.n) > FLOAT32_SHARE * N.min()
+    ):
         return gram.in_float64()
     return gram

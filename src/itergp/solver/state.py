@@ -1,4 +1,5 @@
-"""State: what has been computed, and the belief about v* that follows. It alone crosses from computation to inference."""
+"""State: what has been computed, and the belief about v* that follows. It alone crosses from computation
+to inference."""
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -11,8 +12,9 @@ from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.solver.problem import Problem
 
-# Entries of Q^T K Q between two actions come from the product whose tau is below this share of the other's; from whichever is
-# at hand where both are alike. The coarser one would err by its own tau, where sqrt(tau_1 tau_2) is allowed for.
+# Entries of Q^T K Q between two actions come from the product whose tau is below this share of the other's;
+# from whichever is at hand where both are alike. The coarser one would err by its own tau, where sqrt(tau_1
+# tau_2) is allowed for.
 FINER = 0.1
 
 
@@ -33,11 +35,16 @@ class Status(Enum):
 
 _ADVICE = {
     Status.CONVERGED: "The criterion was met. Nothing to do.",
-    Status.BUDGET: "The budget is used. The posterior is valid, and its variance says what is missing; `refine` goes on.",
-    Status.EXACT: "As many independent actions as data: exact inference for these hyper-parameters. More actions change nothing.",
-    Status.ACTIONS_EXHAUSTED: "The policy has no new direction to offer. `refine` with another policy to go on.",
-    Status.PRECISION_LIMIT: "Rounding hides what further actions would show. Use Compute(dtype='float64') or more noise.",
-    Status.INTERRUPTED: "The run was stopped from outside. What was computed is kept and valid; `refine` goes on.",
+    Status.BUDGET: "The budget is used. The posterior is valid, and its variance says what is missing; "
+    "`refine` goes on.",
+    Status.EXACT: "As many independent actions as data: exact inference for these hyper-parameters. More "
+    "actions change nothing.",
+    Status.ACTIONS_EXHAUSTED: "The policy has no new direction to offer. `refine` with another policy to go "
+    "on.",
+    Status.PRECISION_LIMIT: "Rounding hides what further actions would show. Use Compute(dtype='float64') or "
+    "more noise.",
+    Status.INTERRUPTED: "The run was stopped from outside. What was computed is kept and valid; `refine` "
+    "goes on.",
 }
 
 
@@ -75,7 +82,8 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Immutable. `rank` actions are accepted; `basis` and `factor` may hold more of a block that a budget cut."""
+    """Immutable. `rank` actions are accepted; `basis` and `factor` may hold more of a block that a budget
+    cut."""
 
     problem: Problem
     basis: Basis
@@ -131,7 +139,8 @@ class State:
         return 0 if self.stage is None else self.stage.proposed
 
     def rng(self) -> np.random.Generator:
-        """Randomness for this call of the policy: the same for the same seed and step, however the run was cut."""
+        """Randomness for this call of the policy: the same for the same seed and step, however the run was
+        cut."""
         return np.random.default_rng([self.seed, self.counter])
 
     def last_products(self) -> np.ndarray:
@@ -144,7 +153,8 @@ class State:
 
     @property
     def coarsest(self) -> str:
-        """The lowest precision among the products so far and the next ones: a run may have begun with float32 tiles.
+        """The lowest precision among the products so far and the next ones: a run may have begun with
+        float32 tiles.
 
         tau tells: no float64 product of these rows can have a larger one, since |K q| <= n max k(x, x).
         """
@@ -194,9 +204,11 @@ class State:
         N, t = self.problem.N, self.problem.targets
         if not N.min() > 0:
             return -np.inf
-        v, misfit = self.representer_weights, self.residual + N[:, None] * self.representer_weights  # b - K Q c
+        # b - K Q c
+        v, misfit = self.representer_weights, self.residual + N[:, None] * self.representer_weights
         expected = -0.5 * (
-            t * float(np.log(2 * np.pi * N).sum() + (self.training_variance / N).sum()) + float((misfit**2 / N[:, None]).sum())
+            t * float(np.log(2 * np.pi * N).sum() + (self.training_variance / N).sum())
+            + float((misfit**2 / N[:, None]).sum())
         )
         logdet_G = 2.0 * float(np.log(np.diag(self.L)).sum())
         logdet_A = (

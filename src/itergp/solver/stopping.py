@@ -49,7 +49,9 @@ class StoppingCriterion(ABC):
 
 def _criterion(value: object) -> StoppingCriterion:
     if not isinstance(value, StoppingCriterion):
-        raise InputError(f"{value!r} is not a stopping criterion; expected for example MaxActions(100) | TimeBudget(30).")
+        raise InputError(
+            f"{value!r} is not a stopping criterion; expected for example MaxActions(100) | TimeBudget(30)."
+        )
     return value
 
 

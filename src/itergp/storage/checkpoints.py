@@ -1,8 +1,9 @@
-"""Checkpoints of a fit under way: immutable files of what was computed, and a manifest that names them, replaced at once.
+"""Checkpoints of a fit under way: immutable files of what was computed, and a manifest that names them,
+replaced at once.
 
-Whenever the process ends, the manifest that is there names files that are whole; the next one starts from them. A lock that
-ends with its process keeps a second fit out. Files of others are left alone: what is deleted was named in the manifest, or
-carries the number that the manifest has drawn for this checkpoint.
+Whenever the process ends, the manifest that is there names files that are whole; the next one starts from
+them. A lock that ends with its process keeps a second fit out. Files of others are left alone: what is
+deleted was named in the manifest, or carries the number that the manifest has drawn for this checkpoint.
 """
 
 import contextlib
@@ -42,7 +43,8 @@ class InUse(StorageError):  # noqa: N818 (a kind of it, for `_attempt`)
 
 
 def fingerprint(problem: Problem, policy: Any, seed: int = 0, **more: Any) -> dict[str, Any]:
-    """What makes a fit this fit and no other, field by field; `more` are further fields, anything that can be stored."""
+    """What makes a fit this fit and no other, field by field; `more` are further fields, anything that can
+    be stored."""
     return {
         **_identity(problem, policy),
         "seed": int(seed),
@@ -72,28 +74,35 @@ class Checkpoint:
             state = solve(problem, policy, stop, state, seed, callback=checkpoint.write)
             checkpoint.write_now(state)
 
-    From its first reading or writing until `close`, the end of the `with` block or the end of the process, however it ends, the
-    folder is locked: another fit that wants it is refused with StorageError, which names this process.
+    From its first reading or writing until `close`, the end of the `with` block or the end of the process,
+    however it ends, the folder is locked: another fit that wants it is refused with StorageError, which
+    names this process.
 
-    `write` is cheap to call after every step: it writes after the first one, and then every few seconds (with `every=0`
-    always). When it cannot, because the disk is full or the folder read-only, it warns once, the fit goes on, and the last
-    checkpoint stays. `resumed_at` is the number of actions that were found. What `note` is given, such as hyper-parameters
-    that were learned before the first step, is kept in the manifest too, and is found in `about` after `resume`.
+    `write` is cheap to call after every step: it writes after the first one, and then every few seconds
+    (with `every=0` always). When it cannot, because the disk is full or the folder read-only, it warns
+    once, the fit goes on, and the last checkpoint stays. `resumed_at` is the number of actions that were
+    found. What `note` is given, such as hyper-parameters that were learned before the first step, is kept
+    in the manifest too, and is found in `about` after `resume`.
     """
 
-    def __init__(self, path: str | PathLike[str], fingerprint: dict[str, Any], every: float = SECONDS) -> None:
+    def __init__(
+        self, path: str | PathLike[str], fingerprint: dict[str, Any], every: float = SECONDS
+    ) -> None:
         self.path, self.every = Path(path), every
         self.fingerprint: dict[str, Any] = json_value("fingerprint", fingerprint)
         self.about: dict[str, Any] = {}
         self.resumed_at: int | None = None
-        self._manifest: dict[str, Any] = {"segments": [], "state": None, "memory": None, "problem": None}  # the last one
+        # the last one
+        self._manifest: dict[str, Any] = {"segments": [], "state": None, "memory": None, "problem": None}
         self._last: State | None = None  # the state in it, where this object wrote or read it
         self._next = 0.0  # when it is time again
         self._warned = False
         self._number = secrets.token_hex(8)  # in the names of all new files; in the manifest
         self._lock: weakref.finalize | None = None
         if self.path.exists() and not self.path.is_dir():
-            raise StorageError(f"checkpoint {self.path} is a file; expected a folder, or a name that is free.")
+            raise StorageError(
+                f"checkpoint {self.path} is a file; expected a folder, or a name that is free."
+            )
 
     # One fit at a time.
 
@@ -109,7 +118,8 @@ class Checkpoint:
             self._lock()
 
     def _hold(self) -> None:
-        """The folder is ours from now on; InUse where another fit has it, OSError where it cannot be locked."""
+        """The folder is ours from now on; InUse where another fit has it, OSError where it cannot be
+        locked."""
         path = self.path / LOCK
         if self._lock is not None and self._lock.alive and still_held(self._lock.peek()[2][0], path):  # type: ignore[index]
             return
@@ -117,7 +127,8 @@ class Checkpoint:
             self._lock = weakref.finalize(self, os.close, hold(path))
         except Busy as holder:
             raise InUse(
-                f"checkpoint {self.path} is in use by another fit, in {holder}. Wait until that one ends, end it, or give "
+                f"checkpoint {self.path} is in use by another fit, in {holder}. Wait until that one ends, "
+                "end it, or give "
                 "another folder. (In a program of your own: close() its Checkpoint.)"
             ) from None
 
@@ -142,7 +153,8 @@ class Checkpoint:
     # Writing.
 
     def write(self, state: State) -> None:
-        """After a step: a checkpoint, if it is time. A step of which nothing could be used is left to the next one."""
+        """After a step: a checkpoint, if it is time. A step of which nothing could be used is left to the
+        next one."""
         if state.idle == 0 and time.monotonic() >= self._next:
             self.write_now(state)
 
@@ -155,17 +167,20 @@ class Checkpoint:
         self._next = now + max(self.every, SHARE * (now - begun)) if self.every else now
 
     def note(self, about: dict[str, Any]) -> None:
-        """Keep this in the manifest from now on: what a fit knows before its first step, such as what it learned."""
+        """Keep this in the manifest from now on: what a fit knows before its first step, such as what it
+        learned."""
         self.about = json_value("about", about)
         self._attempt(lambda new: self._manifest)
 
     def _attempt(self, put: Callable[[list[str]], dict[str, Any]]) -> bool:
-        """New files, then the manifest that names them, then away with what was named before. True when all went well."""
+        """New files, then the manifest that names them, then away with what was named before. True when
+        all went well."""
         new: list[str] = []
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._hold()
-            if not (self.path / MANIFEST).exists():  # so that files without a manifest can be told as ours, should we be killed
+            # so that files without a manifest can be told as ours, should we be killed
+            if not (self.path / MANIFEST).exists():
                 self._write_manifest(self._manifest)
             before, manifest = self._manifest, put(new)
             self._write_manifest(manifest)
@@ -188,9 +203,15 @@ class Checkpoint:
 
     def _put_state(self, state: State, new: list[str]) -> dict[str, Any]:
         old = self._manifest if self._continues(state) else {"segments": [], "memory": None, "problem": None}
-        segments, start, stop = list(old["segments"]), sum(entry["columns"] for entry in old["segments"]), state.basis.size
+        segments, start, stop = (
+            list(old["segments"]),
+            sum(entry["columns"] for entry in old["segments"]),
+            state.basis.size,
+        )
         if stop > start:
-            segments.append({**self._put("columns", None, columns(state, start, stop), new), "columns": stop - start})
+            segments.append(
+                {**self._put("columns", None, columns(state, start, stop), new), "columns": stop - start}
+            )
         memory = old["memory"]
         if self._last is None or memory is None or state.memory is not self._last.memory:
             tensors = Tensors()
@@ -228,7 +249,8 @@ class Checkpoint:
             self._warned = True
             reason = getattr(error, "strerror", None) or error
             warnings.warn(
-                f"The checkpoint in {self.path} cannot be written ({reason}). The fit goes on, and the last checkpoint, if there "
+                f"The checkpoint in {self.path} cannot be written ({reason}). The fit goes on, and the last "
+                "checkpoint, if there "
                 "is one, stays; further failures are not reported.",
                 StorageWarning,
                 stacklevel=4,
@@ -237,7 +259,8 @@ class Checkpoint:
     # Reading.
 
     def resume(self, problem: Problem, policy: Any) -> State | None:
-        """The state to go on from, or None where there is none; StorageError where it is another fit's, damaged, or in use.
+        """The state to go on from, or None where there is none; StorageError where it is another fit's,
+        damaged, or in use.
 
         None, with a warning, also where files are missing that the manifest names.
         """
@@ -278,7 +301,8 @@ class Checkpoint:
         missing = sorted(name for name in _named(self._manifest) if not (self.path / name).exists())
         if missing:
             warnings.warn(
-                f"The checkpoint in {self.path} lacks {len(missing)} of its files, such as {missing[0]}: they were deleted, or "
+                f"The checkpoint in {self.path} lacks {len(missing)} of its files, such as {missing[0]}: "
+                "they were deleted, or "
                 "two fits of an earlier version wrote into it at once. The fit starts anew.",
                 StorageWarning,
                 stacklevel=3,
@@ -295,14 +319,17 @@ class Checkpoint:
         for field in sorted(there.keys() | here.keys()):
             if there.get(field) != here.get(field):
                 raise StorageError(
-                    f"checkpoint {self.path} belongs to another fit: its {field} differs ({_short(there.get(field))} there, "
+                    f"checkpoint {self.path} belongs to another fit: its {field} differs "
+                    f"({_short(there.get(field))} there, "
                     f"{_short(here.get(field))} here). Give another folder, or delete this one to start anew."
                 )
 
 
 def _named(manifest: dict[str, Any]) -> set[str]:
     """The files that a manifest names."""
-    return {entry["file"] for entry in (*manifest["segments"], manifest["state"], manifest["memory"]) if entry}
+    return {
+        entry["file"] for entry in (*manifest["segments"], manifest["state"], manifest["memory"]) if entry
+    }
 
 
 def _short(value: Any) -> str:

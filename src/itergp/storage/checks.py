@@ -1,6 +1,7 @@
 """What numbers of a file must be, whoever wrote it: finite, with the right sign, shape and number.
 
-A digest says that a file is what somebody wrote, not that it is a model. Each array is looked at once, where it is used.
+A digest says that a file is what somebody wrote, not that it is a model. Each array is looked at once,
+where it is used.
 """
 
 import math
@@ -12,7 +13,8 @@ import scipy.sparse as sp
 from itergp.storage.files import Malformed, Tensors
 
 _SOME = 1 << 16  # numbers at once: what is looked at stays in the cache
-_LARGEST = 1e200  # far beyond what a fit can have, and so far below what float64 can hold that sums of such numbers are finite
+# far beyond what a fit can have, and so far below what float64 can hold that sums of such numbers are finite
+_LARGEST = 1e200
 
 
 def finite(array: np.ndarray) -> bool:
@@ -22,10 +24,13 @@ def finite(array: np.ndarray) -> bool:
 
 
 def shaped(tensors: Tensors, name: str, *shape: int, least: float = -math.inf) -> np.ndarray:
-    """The float64 array of that name, which must have that shape, and finite numbers that are not below `least`."""
+    """The float64 array of that name, which must have that shape, and finite numbers that are not below
+    `least`."""
     array = tensors[name]
     if array.shape != shape or array.dtype != np.float64:
-        raise Malformed(f"array {name} is {array.dtype} of shape {array.shape}; expected float64 of shape {shape}.")
+        raise Malformed(
+            f"array {name} is {array.dtype} of shape {array.shape}; expected float64 of shape {shape}."
+        )
     return numbers(array, f"array {name}", least)
 
 
@@ -52,10 +57,18 @@ def sparse_columns(tensors: Tensors, name: str, n: int) -> sp.csc_array:
     """Sparse columns with n rows. scipy trusts where columns end: a wrong end reads memory of others."""
     data, indices, ends = (tensors[f"{name}/{what}"] for what in ("data", "indices", "indptr"))
     if data.dtype != np.float64 or data.ndim != 1:
-        raise Malformed(f"array {name}/data is {data.dtype} of shape {data.shape}; expected float64, one axis.")
+        raise Malformed(
+            f"array {name}/data is {data.dtype} of shape {data.shape}; expected float64, one axis."
+        )
     if any(array.dtype.kind != "i" or array.ndim != 1 for array in (indices, ends)):
         raise Malformed(f"array {name}/indices or {name}/indptr is not made of whole numbers.")
-    if ends.size < 2 or ends[0] != 0 or ends[-1] != data.size or (np.diff(ends) < 0).any() or indices.size != data.size:
+    if (
+        ends.size < 2
+        or ends[0] != 0
+        or ends[-1] != data.size
+        or (np.diff(ends) < 0).any()
+        or indices.size != data.size
+    ):
         raise Malformed(f"array {name}/indptr does not say where columns of {data.size} numbers end.")
     if data.size and not 0 <= indices.min() <= indices.max() < n:
         raise Malformed(f"array {name}/indices has rows that are not among the {n}.")
@@ -71,18 +84,33 @@ def counted(value: Any, name: str, least: int = 0) -> int:
 
 def number(value: Any, name: str, least: float = -math.inf) -> float:
     """A finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf or value == -math.inf:
-        raise Malformed(f"{name} is {_short(value)}; expected a finite number{'' if least == -math.inf else f' >= {least:g}'}.")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not least <= value < math.inf
+        or value == -math.inf
+    ):
+        raise Malformed(
+            f"{name} is {_short(value)}; expected a finite "
+            f"number{'' if least == -math.inf else f' >= {least:g}'}."
+        )
     return float(value)
 
 
 def array_of(value: Any, name: str, *shape: int, least: float = -math.inf, whole: bool = False) -> np.ndarray:
-    """A number, or lists of numbers, as an array of this shape: of float64, or of integers where they are to be whole."""
-    if shape and (not isinstance(value, list) or len(value) != shape[0]):  # before they are turned into anything
-        raise Malformed(f"{name} has {len(value) if isinstance(value, list) else 'no list of'} values; expected {shape[0]}.")
+    """A number, or lists of numbers, as an array of this shape: of float64, or of integers where they are
+    to be whole."""
+    # before they are turned into anything
+    if shape and (not isinstance(value, list) or len(value) != shape[0]):
+        raise Malformed(
+            f"{name} has {len(value) if isinstance(value, list) else 'no list of'} values; "
+            f"expected {shape[0]}."
+        )
     array = np.array(value)
     if array.shape != shape or array.dtype.kind not in ("i" if whole else "if"):
-        raise Malformed(f"{name} is not made of {'whole ' if whole else ''}numbers, or its shape is not {shape}.")
+        raise Malformed(
+            f"{name} is not made of {'whole ' if whole else ''}numbers, or its shape is not {shape}."
+        )
     return numbers(array.astype(np.intp if whole else np.float64), name, least)
 
 

@@ -1,8 +1,10 @@
-"""One file: arrays and a JSON text as safetensors, written whole or not at all, with a digest over every byte of it.
+"""One file: arrays and a JSON text as safetensors, written whole or not at all, with a digest over every
+byte of it.
 
-The text is `{"digest": ..., "format": 1, "itergp": version, "kind": ..., "value": ...}` under the one metadata key "itergp".
-The digest is the SHA-256 of the file with 64 zeros in the digest's own place: so it is checked before anything is parsed,
-and there is no byte that it does not cover. Manifests are the same text alone.
+The text is `{"digest": ..., "format": 1, "itergp": version, "kind": ..., "value": ...}` under the one
+metadata key "itergp". The digest is the SHA-256 of the file with 64 zeros in the digest's own place: so it
+is checked before anything is parsed, and there is no byte that it does not cover. Manifests are the same
+text alone.
 """
 
 import contextlib
@@ -24,7 +26,9 @@ Tensors = dict[str, np.ndarray]
 
 FORMAT = 1
 KEY = "itergp"
-_DTYPES = {f"{name}{bits}": f"{name[0].upper()}{bits}" for name in ("float", "int", "uint") for bits in (16, 32, 64)}
+_DTYPES = {
+    f"{name}{bits}": f"{name[0].upper()}{bits}" for name in ("float", "int", "uint") for bits in (16, 32, 64)
+}
 _DTYPES |= {"int8": "I8", "uint8": "U8", "bool": "BOOL"}
 _ZEROS = b"0" * 64
 _MARK = b'{"digest":"'  # where the text begins; the digest follows
@@ -39,12 +43,16 @@ class Malformed(ValueError):  # noqa: N818 (a reason, which StorageError tells)
 
 
 def write(path: Path, kind: str, value: Any, tensors: Tensors) -> str:
-    """Write arrays and a JSON value into one file, and return its digest. OSError when that fails; nothing is left behind.
+    """Write arrays and a JSON value into one file, and return its digest. OSError when that fails; nothing
+    is left behind.
 
-    The library of the format would do, but what it writes first has a name that nobody can clean up after a kill, and
-    only its owner may read the result.
+    The library of the format would do, but what it writes first has a name that nobody can clean up after
+    a kill, and only its owner may read the result.
     """
-    arrays = {name: _plain(tensors[name]) for name in sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))}
+    arrays = {
+        name: _plain(tensors[name])
+        for name in sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
+    }
     header = _header(_text(kind, value), arrays)
     numbers = (array.reshape(-1).view(np.uint8).data for array in arrays.values())
     parts: list[Any] = [len(header).to_bytes(8, "little"), header, *numbers]
@@ -69,18 +77,26 @@ def _header(text: bytes, arrays: Tensors) -> bytes:
     end = 0
     for name, array in arrays.items():
         start, end = end, end + array.nbytes
-        entries[name] = {"dtype": _DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": (start, end)}
+        entries[name] = {
+            "dtype": _DTYPES[array.dtype.name],
+            "shape": array.shape,
+            "data_offsets": (start, end),
+        }
     header = json.dumps(entries, separators=(",", ":")).encode()
     return header + b" " * (-len(header) % 8)  # numbers lie on multiples of eight bytes
 
 
 def read(path: Path, kind: str) -> tuple[Any, Tensors, str]:
-    """The JSON value, the arrays and the digest of a file of this kind; StorageError when it is not exactly what was written."""
+    """The JSON value, the arrays and the digest of a file of this kind; StorageError when it is not
+    exactly what was written."""
     with reading(path), _opened(path) as file:
         digest, place = _digest(file)
         file.seek(place)
         if file.read(64) != digest:
-            raise StorageError(f"{path} is damaged: its digest does not match its content. Use another copy, or make it anew.")
+            raise StorageError(
+                f"{path} is damaged: its digest does not match its content. Use another copy, "
+                "or make it anew."
+            )
         with safe_open(path, framework="np") as contents:
             if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 raise StorageError(f"{path} was replaced while it was being read; read it again.")
@@ -106,7 +122,9 @@ def read_text(path: Path, kind: str) -> Any:
         if not text.startswith(_MARK):
             raise StorageError(f"{path} was not written by this library.")
         if hashlib.sha256(zeroed).hexdigest().encode() != digest:
-            raise StorageError(f"{path} is damaged: its digest does not match its content. Delete it to start anew.")
+            raise StorageError(
+                f"{path} is damaged: its digest does not match its content. Delete it to start anew."
+            )
         return _value(path, text.decode(), kind)
 
 
@@ -119,20 +137,27 @@ def array_digest(array: np.ndarray) -> str:
 
 
 def _text(kind: str, value: Any) -> bytes:
-    """Sorted and compact, so that the same value gives the same bytes; keys are chosen so that "digest" comes first."""
+    """Sorted and compact, so that the same value gives the same bytes; keys are chosen so that "digest"
+    comes first."""
     whole = {"digest": _ZEROS.decode(), "format": FORMAT, "itergp": __version__, "kind": kind, "value": value}
     return json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _value(path: Path, text: str, kind: str, size: int = 0) -> Any:
-    """What the text says. Its entries, which take far more memory than their letters, are counted before they are made."""
-    most = _ENTRIES + (size - len(text)) // 8  # as many as there are numbers in arrays, such as a count for each row
+    """What the text says. Its entries, which take far more memory than their letters, are counted before
+    they are made."""
+    # as many as there are numbers in arrays, such as a count for each row
+    most = _ENTRIES + (size - len(text)) // 8
     if text.count(",") > most:
-        raise StorageError(f"{path} cannot be understood: its text has {text.count(','):,} entries; expected at most {most:,}.")
+        raise StorageError(
+            f"{path} cannot be understood: its text has {text.count(','):,} entries; expected "
+            f"at most {most:,}."
+        )
     whole = json.loads(text, parse_constant=_no_number)
     if whole["format"] > FORMAT:
         raise StorageError(
-            f"{path} has the format {whole['format']}, written by itergp {whole['itergp']}; this version ({__version__}) reads "
+            f"{path} has the format {whole['format']}, written by itergp {whole['itergp']}; this version "
+            f"({__version__}) reads "
             f"formats up to {FORMAT}. Upgrade itergp."
         )
     if whole["kind"] != kind:

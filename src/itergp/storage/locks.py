@@ -55,7 +55,8 @@ class Busy(Exception):  # noqa: N818 (a fact, which an error tells)
 
 
 def hold(path: Path) -> int:
-    """Open a file of this name, lock it, and write into it who holds it. Busy where another does; OSError where that fails."""
+    """Open a file of this name, lock it, and write into it who holds it. Busy where another does; OSError
+    where that fails."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if not lock(descriptor):

@@ -33,17 +33,19 @@ def save(
 ) -> None:
     """Write a posterior into one file; `about` is the caller's own, anything that JSON can hold.
 
-    What is loaded predicts to the same bits (with the same engine, threads and linear algebra), and `refine` goes on to
-    the same bits. A policy that is a function is not stored: `refine(policy=...)` then needs one.
+    What is loaded predicts to the same bits (with the same engine, threads and linear algebra), and
+    `refine` goes on to the same bits. A policy that is a function is not stored: `refine(policy=...)` then
+    needs one.
 
-    With `refinable=False` the file has no targets, nothing of the policy, and no K Q where the posterior is exact. What is
-    loaded still has `mean`, `var`, `predictive_var`, `cov`, `path`, `sample` at up to 2,000 points, `decompose`, `local` and
-    `certify` (unless it is exact, where local actions, bounds and certificates say nothing new). All else needs the targets or
-    where the randomness stood, and raises InputError: `refine`, `extend`, `sample_function`, `computational_share`. Files get
-    smaller; nothing is hidden, for the targets follow from the representer weights.
+    With `refinable=False` the file has no targets, nothing of the policy, and no K Q where the posterior
+    is exact. What is loaded still has `mean`, `var`, `predictive_var`, `cov`, `path`, `sample` at up to
+    2,000 points, `decompose`, `local` and `certify` (unless it is exact, where local actions, bounds and
+    certificates say nothing new). All else needs the targets or where the randomness stood, and raises
+    InputError: `refine`, `extend`, `sample_function`, `computational_share`. Files get smaller; nothing is
+    hidden, for the targets follow from the representer weights.
 
-    Where each target has a noise of its own, the file has the run that they share and these noises. What each target makes
-    of it is computed again, from K Q: so that stays.
+    Where each target has a noise of its own, the file has the run that they share and these noises. What
+    each target makes of it is computed again, from K Q: so that stays.
     """
     path, tensors = Path(path), Tensors()
     own = posterior.noise if isinstance(posterior, TargetPosterior) else None
@@ -64,18 +66,26 @@ def save(
     try:
         write(path, KIND, value, tensors)
     except (OSError, ValueError) as error:  # ValueError: no name of a file
-        raise StorageError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}.") from error
+        raise StorageError(
+            f"{path} cannot be written: {getattr(error, 'strerror', None) or error}."
+        ) from error
 
 
 def load(path: str | PathLike[str], classes: Iterable[type] = ()) -> tuple[Any, dict[str, Any]]:
-    """The posterior in a file, and what was written about it. `classes` are your own kernels, means and policies, if any."""
+    """The posterior in a file, and what was written about it. `classes` are your own kernels, means and
+    policies, if any."""
     path, known = Path(path), table(classes)
     value, tensors, _ = read(path, KIND)
     with reading(path):
         problem = restored_problem(value["problem"], tensors, known)
         policy, acting, memory = _restored_policy(value["policy"], tensors, known)
         state = restored_state(
-            problem, value["state"], tensors, [tensors] if value["state"]["blocks"][1:] else [], acting, memory
+            problem,
+            value["state"],
+            tensors,
+            [tensors] if value["state"]["blocks"][1:] else [],
+            acting,
+            memory,
         )
         posterior = Posterior(problem, state, policy)
         if value.get("target_noise"):
@@ -93,7 +103,11 @@ def _policy_value(posterior: Posterior | TargetPosterior, tensors: Tensors) -> A
     put = putting(stored)
     try:
         acts = state.policy is policy
-        value = {"spec": encode(policy, put, "policy"), "acts": acts, "memory": acts and encode(state.memory, put, "memory")}
+        value = {
+            "spec": encode(policy, put, "policy"),
+            "acts": acts,
+            "memory": acts and encode(state.memory, put, "memory"),
+        }
     except InputError as error:
         return {"missing": str(error)}
     tensors |= stored
@@ -107,4 +121,6 @@ def _restored_policy(value: Any, tensors: Tensors, known: dict[str, type]) -> tu
     if "missing" in value:
         return NotStored(f"{value['missing']} Use refine(policy=...)"), None, None
     policy = decode(value["spec"], tensors, known)
-    return (policy, policy, decode(value["memory"], tensors, known)) if value["acts"] else (policy, None, None)
+    return (
+        (policy, policy, decode(value["memory"], tensors, known)) if value["acts"] else (policy, None, None)
+    )

@@ -1,8 +1,9 @@
 """The one function that replaces files: whole or not at all, and only what may be replaced.
 
-The new file is written beside the old one, which it replaces at the end: whoever opens the name sees the one or the other.
-So that this looks like writing into the old file, links are followed, mode and owner are kept, and a file that is
-read-only is refused. What is no ordinary file, such as a device, would be replaced by one: it is refused too.
+The new file is written beside the old one, which it replaces at the end: whoever opens the name sees the
+one or the other. So that this looks like writing into the old file, links are followed, mode and owner are
+kept, and a file that is read-only is refused. What is no ordinary file, such as a device, would be
+replaced by one: it is refused too.
 """
 
 import contextlib
@@ -23,20 +24,24 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-_ENDING = r"\.(?P<pid>[1-9]\d{0,9})\.[0-9a-f]{8}\.tmp"  # of a temporary file: the process that writes it, and a random number
+# of a temporary file: the process that writes it, and a random number
+_ENDING = r"\.(?P<pid>[1-9]\d{0,9})\.[0-9a-f]{8}\.tmp"
 
 
 def irregular(path: Path) -> str | None:
-    """What is there, in words, where it is no ordinary file; None where it is one. OSError where nothing is there.
+    """What is there, in words, where it is no ordinary file; None where it is one. OSError where nothing
+    is there.
 
-    To be asked before a file is opened: opening a named pipe waits for whoever writes into it, perhaps for ever.
+    To be asked before a file is opened: opening a named pipe waits for whoever writes into it, perhaps for
+    ever.
     """
     mode = os.stat(path).st_mode
     return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "something else")
 
 
 def refusal(path: Path) -> str | None:
-    """Why this name cannot be replaced by a new file, in words; None where it can, or where nothing is there. OSError beyond."""
+    """Why this name cannot be replaced by a new file, in words; None where it can, or where nothing is
+    there. OSError beyond."""
     try:
         kind, mode = irregular(path), stat.S_IMODE(os.stat(path).st_mode)
     except FileNotFoundError:
@@ -74,7 +79,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _created_like(path: Path, temporary: Path) -> int:
-    """An empty file with the mode and the owner of the one at `path`, before there is anything to read in it."""
+    """An empty file with the mode and the owner of the one at `path`, before there is anything to read in
+    it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         old = os.stat(path)
@@ -82,7 +88,8 @@ def _created_like(path: Path, temporary: Path) -> int:
         return os.open(temporary, flags, 0o666)
     descriptor = os.open(temporary, flags, 0o600)
     if hasattr(os, "fchown"):
-        for owner in (old.st_uid, -1):  # who may not give files away becomes the owner, if possible in the same group
+        # who may not give files away becomes the owner, if possible in the same group
+        for owner in (old.st_uid, -1):
             with contextlib.suppress(OSError):
                 os.fchown(descriptor, owner, old.st_gid)
                 break
@@ -91,7 +98,8 @@ def _created_like(path: Path, temporary: Path) -> int:
 
 
 def sweep(folder: Path, name: str) -> None:
-    """Remove what killed processes left of files with such names, a pattern: where the name proves it, and nobody writes it."""
+    """Remove what killed processes left of files with such names, a pattern: where the name proves it, and
+    nobody writes it."""
     own = re.compile(rf"\.(?:{name}){_ENDING}")
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
@@ -112,7 +120,8 @@ def _remove_unless_locked(path: str) -> None:
 
 
 def _folder_to_disk(folder: Path) -> None:
-    """The new name itself should survive a power failure, where the system knows how; the file is in its place already."""
+    """The new name itself should survive a power failure, where the system knows how; the file is in its
+    place already."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

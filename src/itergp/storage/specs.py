@@ -1,4 +1,5 @@
-"""Kernels, means and policies as trees of names and numbers, and back through a table of known classes. No code in files."""
+"""Kernels, means and policies as trees of names and numbers, and back through a table of known classes. No
+code in files."""
 
 import json
 import math
@@ -21,7 +22,11 @@ SMALL = 64  # arrays up to here are written out in descriptions
 
 
 def _classes(module: ModuleType, base: type) -> dict[str, type]:
-    own = {name: value for name, value in vars(module).items() if isinstance(value, type) and issubclass(value, base)}
+    own = {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, base)
+    }
     return {name: value for name, value in own.items() if value.__module__ == module.__name__}
 
 
@@ -42,13 +47,16 @@ def table(own: Iterable[type] = ()) -> dict[str, type]:
         if not (isinstance(cls, type) and is_dataclass(cls)):
             raise InputError(f"classes has {cls!r}; expected dataclasses, such as your own kernels.")
         if cls.__name__ in LIBRARY and LIBRARY[cls.__name__] is not cls:
-            raise InputError(f"classes has a class named {cls.__name__}, which is a name of this library; rename it.")
+            raise InputError(
+                f"classes has a class named {cls.__name__}, which is a name of this library; rename it."
+            )
         known[cls.__name__] = cls
     return known
 
 
 def putting(tensors: Tensors) -> Put:
-    """Arrays go into `tensors`, under the names that they have in what they belong to, such as "kernel.lengthscale"."""
+    """Arrays go into `tensors`, under the names that they have in what they belong to, such as
+    "kernel.lengthscale"."""
 
     def put(array: np.ndarray, name: str) -> str:
         tensors[name] = array
@@ -58,7 +66,8 @@ def putting(tensors: Tensors) -> Put:
 
 
 def encode(value: Any, put: Put, name: str) -> Any:
-    """`value` for a JSON file; `put` takes its arrays. InputError, with the path to it, for what no file can hold."""
+    """`value` for a JSON file; `put` takes its arrays. InputError, with the path to it, for what no file
+    can hold."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, np.generic):
@@ -70,31 +79,44 @@ def encode(value: Any, put: Put, name: str) -> Any:
     if isinstance(value, list | tuple):
         return _encode_sequence(value, put, name)
     if isinstance(value, dict):
-        pairs = [[encode(key, put, name), encode(item, put, f"{name}[{key!r}]")] for key, item in value.items()]
+        pairs = [
+            [encode(key, put, name), encode(item, put, f"{name}[{key!r}]")] for key, item in value.items()
+        ]
         return {"dict": pairs}
     if is_dataclass(value) and not isinstance(value, type):
-        inside = {part.name: encode(getattr(value, part.name), put, f"{name}.{part.name}") for part in fields(value) if part.init}
+        inside = {
+            part.name: encode(getattr(value, part.name), put, f"{name}.{part.name}")
+            for part in fields(value)
+            if part.init
+        }
         return {"type": _class_name(type(value), name), "fields": inside}
     if hasattr(value, "__array__"):
         return _encode_array(np.asarray(value), put, name)
     what = getattr(value, "__qualname__", type(value).__qualname__)
     raise InputError(
-        f"{name} is {what}, which cannot be stored: a file holds numbers, names and dataclasses of them, but no code. "
-        "Write it as a class of its own, a frozen dataclass, and give that class to load(path, classes=[...])."
+        f"{name} is {what}, which cannot be stored: a file holds numbers, names and dataclasses of them, but "
+        "no code. "
+        "Write it as a class of its own, a frozen dataclass, and give that class to load(path, "
+        "classes=[...])."
     )
 
 
 def _class_name(cls: type, name: str) -> str:
     if LIBRARY.get(cls.__name__, cls) is not cls:
-        raise InputError(f"{name} is of a class named {cls.__name__}, which is a name of this library; rename the class.")
+        raise InputError(
+            f"{name} is of a class named {cls.__name__}, which is a name of this library; rename the class."
+        )
     return cls.__name__
 
 
 def _encode_array(array: np.ndarray, put: Put, name: str) -> Any:
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-        raise InputError(f"{name} is an array of dtype {array.dtype}, which cannot be stored; expected real numbers.")
+        raise InputError(
+            f"{name} is an array of dtype {array.dtype}, which cannot be stored; expected real numbers."
+        )
     if array.flags.f_contiguous and not array.flags.c_contiguous:
-        return {"array": put(array.T, name), "transposed": True}  # the order in memory decides how products round
+        # the order in memory decides how products round
+        return {"array": put(array.T, name), "transposed": True}
     return {"array": put(array, name)}
 
 
@@ -133,9 +155,13 @@ def decode(spec: Any, tensors: Tensors, known: dict[str, type]) -> Any:
 
 
 def _pieces(whole: np.ndarray, lengths: np.ndarray) -> list[Any]:
-    """The array in pieces of these lengths. Shorter integers could ask for many more pieces than the file has bytes."""
+    """The array in pieces of these lengths. Shorter integers could ask for many more pieces than the file
+    has bytes."""
     if lengths.dtype != np.int64 or lengths.ndim != 1 or whole.ndim != 1:
-        raise Malformed(f"a list has lengths of dtype {lengths.dtype}, with {lengths.ndim} axes; expected int64, one axis.")
+        raise Malformed(
+            f"a list has lengths of dtype {lengths.dtype}, with {lengths.ndim} axes; expected "
+            "int64, one axis."
+        )
     ends = np.concatenate([[0], np.cumsum(lengths)]).tolist()
     if lengths.min(initial=0) < 0 or ends[-1] != whole.size:
         raise Malformed(f"a list of {whole.size} numbers has lengths that add up to {ends[-1]}.")
@@ -145,14 +171,18 @@ def _pieces(whole: np.ndarray, lengths: np.ndarray) -> list[Any]:
 def _decode_object(spec: Any, tensors: Tensors, known: dict[str, type]) -> Any:
     name, inside = spec["type"], {key: decode(item, tensors, known) for key, item in spec["fields"].items()}
     if name not in known:
-        raise Malformed(f"the file needs the class {name}, which is not part of this library; use load(path, classes=[{name}]).")
+        raise Malformed(
+            f"the file needs the class {name}, which is not part of this library; use load(path, "
+            f"classes=[{name}])."
+        )
     if known[name] is policies.Schedule:
         return policies.Schedule(*inside["entries"])
     return known[name](**inside)
 
 
 def describe(value: Any, name: str) -> Any:
-    """`value` as JSON to be compared: small arrays as numbers, others by their digest; functions by their name."""
+    """`value` as JSON to be compared: small arrays as numbers, others by their digest; functions by their
+    name."""
 
     def put(array: np.ndarray, _: str) -> Any:
         return array.tolist() if array.size <= SMALL and np.isfinite(array).all() else array_digest(array)
@@ -172,5 +202,7 @@ def json_value(name: str, value: dict[str, Any]) -> dict[str, Any]:
             f"{name} cannot be written as JSON ({error}); expected text, finite numbers, lists, dictionaries."
         ) from None
     if not same:
-        raise InputError(f"{name} changes on its way through JSON; expected a dictionary with text as keys, no tuples.")
+        raise InputError(
+            f"{name} changes on its way through JSON; expected a dictionary with text as keys, no tuples."
+        )
     return value

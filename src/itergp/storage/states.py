@@ -1,9 +1,10 @@
-"""A problem and its state, taken apart into JSON values and arrays, and put together again: the same bits, and the same after
-any further step.
+"""A problem and its state, taken apart into JSON values and arrays, and put together again: the same bits,
+and the same after any further step.
 
-The columns of a state (actions, their products, rows of the factors) never change once computed, so they are written in
-segments from one block to another; what changes with each step is its head. A model file has one segment, a checkpoint
-many. Blocks are appended again as the loop did, so that memory is laid out as it was: that decides how products round.
+The columns of a state (actions, their products, rows of the factors) never change once computed, so they
+are written in segments from one block to another; what changes with each step is its head. A model file
+has one segment, a checkpoint many. Blocks are appended again as the loop did, so that memory is laid out
+as it was: that decides how products round.
 """
 
 from collections import deque
@@ -32,7 +33,8 @@ AGREEMENT = 1e-9
 
 
 class NotStored:
-    """Stands for what a file did not keep: it may know its shape, and says why it is missing when it is used."""
+    """Stands for what a file did not keep: it may know its shape, and says why it is missing when it is
+    used."""
 
     __array_ufunc__ = None  # operators of arrays leave it to those below
 
@@ -42,7 +44,9 @@ class NotStored:
     def _missing(self, *_: Any, **__: Any) -> Any:
         raise InputError(f"{self._why}.")
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = __truediv__ = _missing
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = __truediv__ = (
+        _missing
+    )
     __array__ = __getitem__ = __len__ = __iter__ = __float__ = __index__ = _missing
 
     def __getattr__(self, name: str) -> Any:
@@ -56,7 +60,8 @@ class NotStored:
 
 def not_refinable(what: str, **known: Any) -> Any:
     return NotStored(
-        f"this model was saved with refinable=False, without {what}: it predicts, but more computation or more data need a "
+        f"this model was saved with refinable=False, without {what}: it predicts, but more computation or "
+        "more data need a "
         "model that was saved with refinable=True",
         **known,
     )
@@ -99,7 +104,9 @@ def restored_problem(value: Any, tensors: Tensors, known: dict[str, type]) -> Pr
     n, d = tensors["X"].shape
     X, shape = shaped(tensors, "X", n, d), (n, *(counted(t, "targets", least=1) for t in value["targets"]))
     if not n or len(shape) > 2:
-        raise Malformed(f"X has shape {X.shape} and y shape {shape}; expected rows, and at most one axis of targets.")
+        raise Malformed(
+            f"X has shape {X.shape} and y shape {shape}; expected rows, and at most one axis of targets."
+        )
     _check_prior(prior, X, tensors)
     noise, N = _noise(decode(value["noise"], tensors, known), tensors, n)
     columns = shape[1] if len(shape) == 2 else 1
@@ -112,7 +119,8 @@ def restored_problem(value: Any, tensors: Tensors, known: dict[str, type]) -> Pr
         for name, s in (("y", shape), ("b", (n, columns)))
     )
     problem = object.__new__(Problem)
-    compute = replace(compute, dtype=value["compute"].get("asked", compute.dtype))  # "auto" looks at the noise of later data too
+    # "auto" looks at the noise of later data too
+    compute = replace(compute, dtype=value["compute"].get("asked", compute.dtype))
     problem._set(prior=prior, X=X, y=y, noise=noise, compute=compute, gram=gram, b=b, N=N)
     return problem
 
@@ -122,7 +130,9 @@ def _noise(noise: Any, tensors: Tensors, n: int) -> tuple[Any, np.ndarray]:
     if not isinstance(noise, np.ndarray):
         noise = number(noise, "noise", least=0.0)
     elif noise.shape != (n,) or noise.dtype != np.float64:
-        raise Malformed(f"noise is {noise.dtype} of shape {noise.shape}; expected a number, or float64 of shape ({n},).")
+        raise Malformed(
+            f"noise is {noise.dtype} of shape {noise.shape}; expected a number, or float64 of shape ({n},)."
+        )
     given = np.broadcast_to(numbers(np.asarray(noise), "noise", least=0.0), (n,))
     N = shaped(tensors, "N", n, least=0.0) if "N" in tensors else given
     if not np.array_equal(N, given):
@@ -147,8 +157,12 @@ def _check_prior(prior: Prior, X: np.ndarray, tensors: Tensors) -> None:
         (prior.kernel, prior.cov(some), tensors["check/kernel"]),
         (prior.mean_function, prior.mean(some), tensors["check/mean"]),
     ):
-        if now.shape != then.shape or not np.allclose(now, then, rtol=AGREEMENT, atol=AGREEMENT * np.abs(now).max(initial=0.0)):
-            raise Malformed(f"the class {type(what).__name__} gives other numbers than when the model was saved.")
+        if now.shape != then.shape or not np.allclose(
+            now, then, rtol=AGREEMENT, atol=AGREEMENT * np.abs(now).max(initial=0.0)
+        ):
+            raise Malformed(
+                f"the class {type(what).__name__} gives other numbers than when the model was saved."
+            )
 
 
 # States.
@@ -171,7 +185,8 @@ def head_value(state: State, tensors: Tensors) -> dict[str, Any]:
         "trace": [_numbers(astuple(step)) for step in state.trace],
         "status": None if state.status is None else state.status.name,
         "entered": state.policy is not None,
-        "stage": stage and {"proposed": stage.proposed, "index": stage.index, "begun": _numbers(astuple(stage.begun))},
+        "stage": stage
+        and {"proposed": stage.proposed, "index": stage.index, "begun": _numbers(astuple(stage.begun))},
         "row_noise": state.factor_A is not None,
     }
 
@@ -185,7 +200,8 @@ def _no_arrays(array: np.ndarray, _: str) -> Any:
 
 
 def columns(state: State, start: int, stop: int) -> Tensors:
-    """The columns from start to stop: actions, products, rows of the factors, and what the data say about them."""
+    """The columns from start to stop: actions, products, rows of the factors, and what the data say about
+    them."""
     tensors = {"L": state.factor.L(stop)[start:], "z": state.z[start:stop], "tau": state.tau[start:stop]}
     if not isinstance(state.basis.KQ, NotStored):
         tensors["KQ"] = state.basis.KQ.between(start, stop).T
@@ -213,9 +229,11 @@ def _actions(part: Columns | sp.csc_array, a: int, b: int, name: str) -> Tensors
 
 
 def for_prediction(state: State, keep_products: bool = False) -> State:
-    """The state without what only more computation needs, and without K Q where neither local actions nor certificates read it.
+    """The state without what only more computation needs, and without K Q where neither local actions nor
+    certificates read it.
 
-    Columns that wait stay: they are few, and products with all columns round otherwise than products with some.
+    Columns that wait stay: they are few, and products with all columns round otherwise than products with
+    some.
     """
     basis = state.basis
     if state.rank == state.problem.n and not keep_products:
@@ -236,12 +254,19 @@ def _without_products(basis: Basis) -> Basis:
     return replace(basis, KQ=not_refinable(nothing_new, size=basis.size))
 
 
-def restored_state(problem: Problem, value: Any, head: Tensors, segments: list[Tensors], policy: Any, memory: Any) -> State:
+def restored_state(
+    problem: Problem, value: Any, head: Tensors, segments: list[Tensors], policy: Any, memory: Any
+) -> State:
     """The state that was taken apart; `policy` is the one that acts, None where none did."""
     n, t, blocks = problem.n, problem.b.shape[1], tuple(counted(block, "blocks") for block in value["blocks"])
-    rank, status = counted(value["rank"], "rank"), None if value["status"] is None else Status[value["status"]]
+    rank, status = (
+        counted(value["rank"], "rank"),
+        None if value["status"] is None else Status[value["status"]],
+    )
     if blocks[0] != 0 or any(a >= b for a, b in pairwise(blocks)) or not 0 <= rank <= min(blocks[-1], n):
-        raise Malformed(f"{len(blocks) - 1} blocks of {blocks[-1]} columns and rank {rank} do not belong together.")
+        raise Malformed(
+            f"{len(blocks) - 1} blocks of {blocks[-1]} columns and rank {rank} do not belong together."
+        )
     if status is Status.EXACT and rank < n:
         raise Malformed(f"its status is EXACT with {rank} of {n} actions.")
     if rank < n and any("KQ" not in tensors for tensors in segments):
@@ -266,7 +291,9 @@ def restored_state(problem: Problem, value: Any, head: Tensors, segments: list[T
         training_variance=variance,
         trace_GA=number(value["trace_GA"], "trace_GA"),
         seed=counted(value["seed"], "seed"),
-        counter=not_refinable("where its randomness stood") if counter is None else counted(counter, "counter"),
+        counter=not_refinable("where its randomness stood")
+        if counter is None
+        else counted(counter, "counter"),
         policy=policy,
         stage=stage,
         idle=counted(value["idle"], "idle"),
@@ -330,7 +357,9 @@ def _restored_stage(value: Any, policy: Any, memory: Any) -> Stage | None:
         return None
     index = counted(value["index"], "index of the stage")
     acting = policy.entries[index][0] if isinstance(policy, Schedule) else policy
-    return Stage(acting, memory, counted(value["proposed"], "proposed"), index, _record(Progress, value["begun"]))
+    return Stage(
+        acting, memory, counted(value["proposed"], "proposed"), index, _record(Progress, value["begun"])
+    )
 
 
 def _record(cls: type, values: Any) -> Any:

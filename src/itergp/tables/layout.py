@@ -1,4 +1,5 @@
-"""Which column is the target, and how the others become features: decided at the fit, and remembered with the model."""
+"""Which column is the target, and how the others become features: decided at the fit, and remembered with
+the model."""
 
 import difflib
 from collections.abc import Sequence
@@ -27,7 +28,11 @@ class Feature:
     @property
     def inputs(self) -> list[str]:
         """The names of the model's inputs that it gives."""
-        return [self.name] if self.categories is None else [f"{self.name}={category}" for category in self.categories]
+        return (
+            [self.name]
+            if self.categories is None
+            else [f"{self.name}={category}" for category in self.categories]
+        )
 
 
 @dataclass(frozen=True)
@@ -44,16 +49,25 @@ class Layout:
     def of(table: Table, target: str, drop: Sequence[str] = (), categorical: Sequence[str] = ()) -> "Layout":
         """Columns are given by name, or by number from 1; several also with commas between them."""
         y = column_of(table, target, "--target")
-        dropped, categories = _columns_of(table, drop, "--drop"), _columns_of(table, categorical, "--categorical")
+        dropped, categories = (
+            _columns_of(table, drop, "--drop"),
+            _columns_of(table, categorical, "--categorical"),
+        )
         for option, columns in (("--drop", dropped), ("--categorical", categories)):
             if y in columns:
-                raise InputError(f"{option} names {table.names[y]!r}, which is the target; expected another column.")
+                raise InputError(
+                    f"{option} names {table.names[y]!r}, which is the target; expected another column."
+                )
         for j in dropped & categories:
             raise InputError(f"--drop and --categorical both name {table.names[j]!r}; expected one of them.")
         kept = [j for j in range(len(table.names)) if j != y and j not in dropped]
         if not kept:
-            raise InputError(f"{table.path} has no column left beside the target {table.names[y]!r}; expected a feature.")
-        features = tuple(Feature(table.names[j], j, _categories(table, j) if j in categories else None) for j in kept)
+            raise InputError(
+                f"{table.path} has no column left beside the target {table.names[y]!r}; expected a feature."
+            )
+        features = tuple(
+            Feature(table.names[j], j, _categories(table, j) if j in categories else None) for j in kept
+        )
         left_out = tuple(table.names[j] for j in sorted(dropped))
         return Layout(Feature(table.names[y], y), features, len(table.names), table.header, left_out)
 
@@ -80,14 +94,21 @@ class Layout:
         places = self._places(table)
         numeric = [j for feature, j in zip(self.features, places, strict=True) if feature.categories is None]
         _check_numbers(table, numeric, advice)
-        return np.concatenate([_values(feature, table, j) for feature, j in zip(self.features, places, strict=True)], axis=1)
+        return np.concatenate(
+            [_values(feature, table, j) for feature, j in zip(self.features, places, strict=True)], axis=1
+        )
 
     def y(self, table: Table) -> np.ndarray:
         """The target, (rows,)."""
         if self.target is None:
-            raise InputError("the model does not say which column is the target: it was not fitted by `itergp fit`.")
+            raise InputError(
+                "the model does not say which column is the target: it was not fitted by `itergp fit`."
+            )
         if self.header and self.target.name not in table.names:
-            raise InputError(f"{table.path} lacks the column {self.target.name!r}, the target; it has {_listed(table.names)}.")
+            raise InputError(
+                f"{table.path} lacks the column {self.target.name!r}, the target; it has "
+                f"{_listed(table.names)}."
+            )
         if not self.header and len(table.names) != self.width:
             raise InputError(self._width_message(table, f"{self.width} columns, the target among them"))
         j = table.names.index(self.target.name) if self.header else self.target.place
@@ -120,14 +141,16 @@ class Layout:
     def _places_by_name(self, table: Table) -> list[int]:
         if not table.header:
             raise InputError(
-                f"{table.path} has no names in its first line; the model needs the columns {_listed(self.names)}. "
+                f"{table.path} has no names in its first line; the model needs the columns "
+                f"{_listed(self.names)}. "
                 "Add them, or say --header if they are there."
             )
         absent = [name for name in self.names if name not in table.names]
         if absent:
             what = "the column" if len(absent) == 1 else "the columns"
             raise InputError(
-                f"{table.path} lacks {what} {_listed(absent)}; it has {_listed(table.names)}.{_hint(absent, table.names)}"
+                f"{table.path} lacks {what} {_listed(absent)}; it has "
+                f"{_listed(table.names)}.{_hint(absent, table.names)}"
             )
         return [table.names.index(name) for name in self.names]
 
@@ -139,7 +162,11 @@ class Layout:
     def as_json(self) -> dict[str, Any]:
         target = None if self.target is None else {"name": self.target.name, "place": self.target.place}
         features = [
-            {"name": f.name, "place": f.place, "categories": None if f.categories is None else list(f.categories)}
+            {
+                "name": f.name,
+                "place": f.place,
+                "categories": None if f.categories is None else list(f.categories),
+            }
             for f in self.features
         ]
         where = {"width": self.width, "header": self.header, "dropped": list(self.dropped)}
@@ -149,13 +176,29 @@ class Layout:
     def from_json(value: Any) -> "Layout":
         try:
             if value["version"] > VERSION:
-                raise StorageError("the model's columns were written by a later version of itergp; upgrade it.")
-            target = None if value["target"] is None else Feature(str(value["target"]["name"]), int(value["target"]["place"]))
+                raise StorageError(
+                    "the model's columns were written by a later version of itergp; upgrade it."
+                )
+            target = (
+                None
+                if value["target"] is None
+                else Feature(str(value["target"]["name"]), int(value["target"]["place"]))
+            )
             features = tuple(
-                Feature(str(f["name"]), int(f["place"]), None if f["categories"] is None else tuple(map(str, f["categories"])))
+                Feature(
+                    str(f["name"]),
+                    int(f["place"]),
+                    None if f["categories"] is None else tuple(map(str, f["categories"])),
+                )
                 for f in value["features"]
             )
-            return Layout(target, features, int(value["width"]), bool(value["header"]), tuple(map(str, value["dropped"])))
+            return Layout(
+                target,
+                features,
+                int(value["width"]),
+                bool(value["header"]),
+                tuple(map(str, value["dropped"])),
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(f"the model's columns cannot be understood ({error!r}).") from None
 
@@ -169,7 +212,8 @@ def column_of(table: Table, asked: str, option: str) -> int:
     if place is None:
         numbers = "" if table.header else " The file has no names: give numbers."
         raise InputError(
-            f"{option} is {asked!r}, which is no column of {table.path}; its columns are {_listed(table.names)}.{numbers}"
+            f"{option} is {asked!r}, which is no column of {table.path}; its columns are "
+            f"{_listed(table.names)}.{numbers}"
             f"{_hint([asked], table.names)}"
         )
     return place
@@ -185,7 +229,8 @@ def _place(table: Table, asked: str) -> int | None:
 
 
 def _columns_of(table: Table, asked: Sequence[str], option: str) -> set[int]:
-    """Each is a column, or several with commas between them: a name that has a comma in it is tried as it is first."""
+    """Each is a column, or several with commas between them: a name that has a comma in it is tried as it
+    is first."""
     found = set()
     for one in asked:
         parts = [one] if _place(table, one) is not None else one.split(",")
@@ -215,7 +260,10 @@ def _values(feature: Feature, table: Table, j: int) -> np.ndarray:
         if not cell:
             raise InputError(f"{table.place(i, j)}: {NO_CATEGORY}")
         if cell not in code:
-            raise InputError(f"{table.place(i, j)}: the fit has not seen the category {cell!r}; it knows {_listed(list(code))}.")
+            raise InputError(
+                f"{table.place(i, j)}: the fit has not seen the category {cell!r}; it knows "
+                f"{_listed(list(code))}."
+            )
         values[i, code[cell]] = 1.0
     return values
 
@@ -250,18 +298,26 @@ def _check_numbers(table: Table, columns: Sequence[int], advice: str) -> None:
     for j, (row, _) in bad.items():
         number = sum(int(table.missing(k).sum()) for k in bad)
         raise InputError(
-            f"{table.place(row, j)}: the value is missing ({number} {'is' if number == 1 else 'are'} missing in all). "
+            f"{table.place(row, j)}: the value is missing ({number} {'is' if number == 1 else 'are'} missing "
+            "in all). "
             "Fill them in, or leave these rows out."
         )
 
 
 def _first_bad(table: Table, j: int) -> tuple[int, str] | None:
-    """The first row without a finite number, and what is there instead: "" where the value is missing. Text comes first."""
+    """The first row without a finite number, and what is there instead: "" where the value is missing.
+    Text comes first."""
     cells = table.columns[j]
     if isinstance(cells, np.ndarray):
         rows = np.flatnonzero(~np.isfinite(cells))
         infinite = rows[np.isinf(cells[rows])]
-        return (int(infinite[0]), repr(float(cells[infinite[0]]))) if infinite.size else (int(rows[0]), "") if rows.size else None
+        return (
+            (int(infinite[0]), repr(float(cells[infinite[0]])))
+            if infinite.size
+            else (int(rows[0]), "")
+            if rows.size
+            else None
+        )
     if _all_numbers(cells):
         return None
     missing = table.missing(j)

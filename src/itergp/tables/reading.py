@@ -1,4 +1,5 @@
-"""Tables as they are in files: names and columns of cells, each cell with its place. Nothing is guessed away."""
+"""Tables as they are in files: names and columns of cells, each cell with its place. Nothing is guessed
+away."""
 
 import bisect
 import contextlib
@@ -21,18 +22,26 @@ Cells = Sequence[str]
 Column = Cells | np.ndarray  # text as it stands in the file, or float64 with NaN where nothing is
 Row = tuple[int, Cells]  # the line on which it begins, and its cells
 
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))  # of numbers; a category is missing where it is empty
+# of numbers; a category is missing where it is empty
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))
 SEPARATORS = ";,\t|"
 LOOK = 50  # rows that separators and headers are judged by
 TOGETHER = 1 << 16  # cells that are turned into one text for each column
 LONGEST = 1 << 24  # letters in a line
-UNPACKED, TIMES = 20_000_000, 200  # letters of a compressed file that are too many, where they are so many times its bytes
+# letters of a compressed file that are too many, where they are so many times its bytes
+UNPACKED, TIMES = 20_000_000, 200
 ROOM = 24  # bytes for each cell that reading leads to: a number, and copies of it
-BINARY = {b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text", b"PK": "a spreadsheet or an archive", b"\x1f\x8b": "compressed"}
+BINARY = {
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+    b"PK": "a spreadsheet or an archive",
+    b"\x1f\x8b": "compressed",
+}
 
 
 class Text(Sequence[str]):
-    """The cells of a column as they stand in the file, many in one text: a short text of its own takes 50 bytes and more."""
+    """The cells of a column as they stand in the file, many in one text: a short text of its own takes 50
+    bytes and more."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -66,7 +75,8 @@ class Text(Sequence[str]):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A file's columns. `lines[i]` is where row i begins: a line of a text file, or a row of another, counted from 1."""
+    """A file's columns. `lines[i]` is where row i begins: a line of a text file, or a row of another,
+    counted from 1."""
 
     path: Path
     names: tuple[str, ...]
@@ -102,14 +112,17 @@ class Table:
 def read_table(path: Path, header: bool | None = None, known: Collection[str] = ()) -> Table:
     """The table in a CSV or Parquet file. `header=None` finds out whether the first line holds names.
 
-    It does where all of `known` are in it, where there is text in it above numbers, or where there are no numbers at all.
+    It does where all of `known` are in it, where there is text in it above numbers, or where there are no
+    numbers at all.
     """
     from itergp.storage.replacing import irregular  # with SciPy, which `itergp --help` can do without
 
     try:
         kind = irregular(path)
         if kind is not None:
-            raise StorageError(f"{path} cannot be read: it is {kind}, not an ordinary file. Write the table to a file first.")
+            raise StorageError(
+                f"{path} cannot be read: it is {kind}, not an ordinary file. Write the table to a file first."
+            )
         with open(path, "rb") as file:
             start = file.read(4)
         if start == b"PAR1" or path.suffix.lower() in (".parquet", ".pq"):
@@ -117,7 +130,8 @@ def read_table(path: Path, header: bool | None = None, known: Collection[str] = 
         return _read_csv(path, header, known)
     except StorageError:
         raise
-    except (OSError, EOFError, zlib.error) as error:  # the last two from compressed files that are cut off or damaged
+    # the last two from compressed files that are cut off or damaged
+    except (OSError, EOFError, zlib.error) as error:
         raise StorageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
@@ -135,7 +149,11 @@ def _read_csv(path: Path, header: bool | None, known: Collection[str]) -> Table:
         if header is None:
             header = _has_header(path, head, known)
         line, cells = head[0]
-        names = _names(path, cells, f"line {line}") if header else tuple(f"column {j + 1}" for j in range(len(cells)))
+        names = (
+            _names(path, cells, f"line {line}")
+            if header
+            else tuple(f"column {j + 1}" for j in range(len(cells)))
+        )
         columns, places = _columns(path, itertools.chain(head[1:] if header else head, rows), len(cells))
     if not places:
         raise InputError(f"{path} has names but no rows below them; expected at least one row of numbers.")
@@ -143,7 +161,8 @@ def _read_csv(path: Path, header: bool | None, known: Collection[str]) -> Table:
 
 
 def _columns(path: Path, rows: Iterator[Row], width: int) -> tuple[tuple[Text, ...], Sequence[int]]:
-    """The cells by columns, and the line of each row; some rows at a time, while there is room for the numbers in them."""
+    """The cells by columns, and the line of each row; some rows at a time, while there is room for the
+    numbers in them."""
     from itergp.linalg.compute import require_bytes
 
     columns, places = tuple(Text() for _ in range(width)), array("q")
@@ -157,14 +176,18 @@ def _columns(path: Path, rows: Iterator[Row], width: int) -> tuple[tuple[Text, .
 
 
 def _opened(path: Path) -> TextIO:
-    """The file as text; bytes that are no UTF-8 stay visible as lone surrogates, so that their line can be named."""
+    """The file as text; bytes that are no UTF-8 stay visible as lone surrogates, so that their line can be
+    named."""
     how: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
     if path.suffix.lower() == ".gz":
         return gzip.open(path, "rt", **how)  # type: ignore[return-value]
     with open(path, "rb") as file:
         start = file.read(2)
     if start in BINARY:
-        raise InputError(f"{path} is {BINARY[start]}; expected a table as CSV in UTF-8, or Parquet. Save it as one of these.")
+        raise InputError(
+            f"{path} is {BINARY[start]}; expected a table as CSV in UTF-8, or Parquet. Save it "
+            "as one of these."
+        )
     return open(path, **how)
 
 
@@ -175,22 +198,32 @@ def _checked_lines(path: Path, file: TextIO) -> Iterator[str]:
         seen += len(line)
         if seen > most:
             raise InputError(
-                f"{path} holds more than {TIMES} times its own size, {seen / 1e6:,.0f} MB and more, which few tables do. "
+                f"{path} holds more than {TIMES} times its own size, {seen / 1e6:,.0f} MB and more, which "
+                "few tables do. "
                 "If it is meant to, unpack it first, and give the unpacked file."
             )
         if len(line) >= LONGEST:
-            raise InputError(f"{path}, line {number}: longer than {LONGEST:,} letters, so this is no table. Expected CSV.")
+            raise InputError(
+                f"{path}, line {number}: longer than {LONGEST:,} letters, so this is no table. Expected CSV."
+            )
         if "\0" in line:
-            raise InputError(f"{path}, line {number}: a NUL byte, so this is no text. Expected CSV in UTF-8, or Parquet.")
+            raise InputError(
+                f"{path}, line {number}: a NUL byte, so this is no text. Expected CSV in UTF-8, or Parquet."
+            )
         if not line.isascii() and any("\ud800" <= letter <= "\udfff" for letter in line):
-            raise InputError(f"{path}, line {number}: not UTF-8. Save the file in UTF-8, or remove the foreign letters.")
+            raise InputError(
+                f"{path}, line {number}: not UTF-8. Save the file in UTF-8, or remove the foreign letters."
+            )
         yield line
 
 
 def _separator(lines: list[str]) -> str:
-    """The one that splits the first lines into the most cells, the same number in each; else into the most in the first."""
+    """The one that splits the first lines into the most cells, the same number in each; else into the most
+    in the first."""
     widths = {separator: _widths(lines, separator, len(lines) < LOOK) for separator in SEPARATORS}
-    even = {separator: found[0] for separator, found in widths.items() if found[0] > 1 and len(set(found)) == 1}
+    even = {
+        separator: found[0] for separator, found in widths.items() if found[0] > 1 and len(set(found)) == 1
+    }
     if even:
         return max(even, key=even.__getitem__)
     first = {separator: found[0] for separator, found in widths.items() if found[0] > 1}
@@ -198,7 +231,8 @@ def _separator(lines: list[str]) -> str:
 
 
 def _widths(lines: list[str], separator: str, whole: bool) -> list[int]:
-    """How many cells each row has; unless these lines are the whole file the last row may be cut off, and does not count."""
+    """How many cells each row has; unless these lines are the whole file the last row may be cut off, and
+    does not count."""
     found: list[int] = []
     with contextlib.suppress(csv.Error):
         found.extend(len(cells) for cells in csv.reader(lines, delimiter=separator) if cells)
@@ -214,11 +248,14 @@ def _rows(path: Path, lines: Iterator[str], separator: str) -> Iterator[Row]:
         except StopIteration:
             return
         except csv.Error as error:
-            raise InputError(f"{path}, line {begins}: {error}. Look for a quotation mark that is not closed.") from None
+            raise InputError(
+                f"{path}, line {begins}: {error}. Look for a quotation mark that is not closed."
+            ) from None
 
 
 def _full_rows(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
-    """Rows of one width. Blank lines are nothing; but between the rows of a single column, they are cells without a value."""
+    """Rows of one width. Blank lines are nothing; but between the rows of a single column, they are cells
+    without a value."""
     first, width, blank = 0, 0, array("q")
     for line, cells in rows:
         if len(cells) < 2 and not (cells and cells[0].strip()):
@@ -228,7 +265,9 @@ def _full_rows(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
         if not width:
             first, width = line, len(cells)
         if len(cells) != width:
-            raise InputError(f"{path}, line {line}: {_cells(len(cells))}; expected {width}, as in line {first}.")
+            raise InputError(
+                f"{path}, line {line}: {_cells(len(cells))}; expected {width}, as in line {first}."
+            )
         for other in blank:
             yield other, [""]
         blank = array("q")
@@ -244,10 +283,13 @@ def _has_header(path: Path, rows: list[Row], known: Collection[str]) -> bool:
     if known and set(known) <= set(first):
         return True
     numbers_in_it = any(map(is_number, first))
-    above_numbers = [j for j, cell in enumerate(first) if _is_text(cell) and _of_numbers([cells[j] for cells in below])]
+    above_numbers = [
+        j for j, cell in enumerate(first) if _is_text(cell) and _of_numbers([cells[j] for cells in below])
+    ]
     if above_numbers and numbers_in_it:
         raise InputError(
-            f"{path}, line {rows[0][0]}: both text ({first[above_numbers[0]]!r}, above numbers) and numbers, so it may be names "
+            f"{path}, line {rows[0][0]}: both text ({first[above_numbers[0]]!r}, above numbers) and numbers, "
+            "so it may be names "
             "or data. Say --header or --no-header."
         )
     if above_numbers or not below:
@@ -277,7 +319,8 @@ def _names(path: Path, cells: Sequence[str], place: str) -> tuple[str, ...]:
     for j, name in enumerate(names):
         if name in names[:j]:
             raise InputError(
-                f"{path}, {place}: two columns are called {name!r} (columns {names.index(name) + 1} and {j + 1}). Rename one."
+                f"{path}, {place}: two columns are called {name!r} (columns {names.index(name) + 1} and "
+                f"{j + 1}). Rename one."
             )
     return names
 
@@ -291,7 +334,8 @@ def _read_parquet(path: Path) -> Table:
         import pyarrow.parquet as pq
     except ImportError:
         raise InputError(
-            f"{path}: Parquet needs pyarrow, which is not installed. Run pip install 'itergp[data]', or use CSV."
+            f"{path}: Parquet needs pyarrow, which is not installed. Run pip install 'itergp[data]', or use "
+            "CSV."
         ) from None
     from itergp.linalg.compute import require_bytes
 
@@ -306,7 +350,9 @@ def _read_parquet(path: Path) -> Table:
             raise
         raise InputError(f"{path} is not a Parquet file that can be read ({error}).") from None
     if not names or not table.num_rows:
-        raise InputError(f"{path} is empty: {len(names)} columns, {table.num_rows} rows; expected at least one of each.")
+        raise InputError(
+            f"{path} is empty: {len(names)} columns, {table.num_rows} rows; expected at least one of each."
+        )
     columns = tuple(_arrow_column(pa, column) for column in table.columns)
     return Table(path, names, columns, range(1, table.num_rows + 1), True, unit="row")
 

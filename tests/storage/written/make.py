@@ -14,7 +14,9 @@ def data(targets):
     rng = np.random.default_rng(7)
     X = rng.uniform(-1, 1, (20, 2))
     X = np.concatenate([X, X[:5]])
-    Y = np.stack([np.sin(3 * X[:, 0]), 10 + X[:, 1] ** 2, X.sum(axis=1)], axis=1) + 0.05 * rng.standard_normal((25, 3))
+    Y = np.stack(
+        [np.sin(3 * X[:, 0]), 10 + X[:, 1] ** 2, X.sum(axis=1)], axis=1
+    ) + 0.05 * rng.standard_normal((25, 3))
     return X, Y[:, 0] if targets is None else Y[:, :targets]
 
 

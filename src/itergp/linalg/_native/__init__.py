@@ -1,8 +1,9 @@
 """Tiles in C++ for stationary kernels and their sums, on CPUs: near the machine's limit.
 
-The engine sees a kernel as a sum of `weight * profile(|f - f'|^2)`, with the features f computed here in float64 and rounded
-once. Data are padded to whole tiles; products are made in calls of a fraction of a second, so that interrupts and budgets
-are heard; panels are dealt to threads in a fixed way, so the same number of threads gives the same bits.
+The engine sees a kernel as a sum of `weight * profile(|f - f'|^2)`, with the features f computed here in
+float64 and rounded once. Data are padded to whole tiles; products are made in calls of a fraction of a
+second, so that interrupts and budgets are heard; panels are dealt to threads in a fixed way, so the same
+number of threads gives the same bits.
 """
 
 import importlib
@@ -50,7 +51,13 @@ class Component:
 
 
 # kind of profile in tiles.h, and the factor on the features that takes the constant out of it
-_PROFILES = {RBF: (0, 0.5**0.5), Periodic: (0, 0.5**0.5), Matern12: (1, 1.0), Matern32: (2, 3.0**0.5), Matern52: (3, 5.0**0.5)}
+_PROFILES = {
+    RBF: (0, 0.5**0.5),
+    Periodic: (0, 0.5**0.5),
+    Matern12: (1, 1.0),
+    Matern32: (2, 3.0**0.5),
+    Matern52: (3, 5.0**0.5),
+}
 
 
 def components(kernel: Kernel) -> list[Component] | None:
@@ -75,7 +82,9 @@ def components(kernel: Kernel) -> list[Component] | None:
     return None
 
 
-def _on(features: Callable[[np.ndarray], np.ndarray], columns: list[int]) -> Callable[[np.ndarray], np.ndarray]:
+def _on(
+    features: Callable[[np.ndarray], np.ndarray], columns: list[int]
+) -> Callable[[np.ndarray], np.ndarray]:
     return lambda X: features(X[:, columns])
 
 
@@ -87,14 +96,15 @@ def default_threads() -> int:
 
 
 def at_most_cores(threads: int | None) -> int:
-    """So many threads as are asked for, or as is usual; never more than cores: each has sums of its own, in memory."""
+    """So many threads as are asked for, or as is usual; never more than cores: each has sums of its own,
+    in memory."""
     return min(threads, cores()) if threads else default_threads()
 
 
 @dataclass
 class Store:
-    """What symmetric products of one Gram share: the features, and the tiles of the first panels of the upper half in the
-    order in which they are streamed."""
+    """What symmetric products of one Gram share: the features, and the tiles of the first panels of the
+    upper half in the order in which they are streamed."""
 
     kernel: Any
     array: np.ndarray
@@ -121,7 +131,8 @@ class NativeEngine(Engine):
         return "" if components(kernel) else f"{type(kernel).__name__} is not a sum of stationary kernels"
 
     def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        if len(X1) < min(BLOCK, len(X0)):  # a tile is wider than high: columns cost less as rows, and are the same to the bit
+        # a tile is wider than high: columns cost less as rows, and are the same to the bit
+        if len(X1) < min(BLOCK, len(X0)):
             return self.dense(kernel, X1, X0, dtype).T
         out = np.empty((len(X0), len(X1)), dtype=dtype)
         if not out.size:
@@ -133,7 +144,9 @@ class NativeEngine(Engine):
             call(native, out, first, min(first + step, panels), self._threads())
         return out
 
-    def product(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick) -> np.ndarray:
+    def product(
+        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick
+    ) -> np.ndarray:
         panels, out = -(-len(X0) // PANEL), np.zeros((len(X0), V.shape[1]))
         if not len(X0) or not len(X1):
             return out
@@ -150,7 +163,14 @@ class NativeEngine(Engine):
         return out
 
     def symmetric(
-        self, kernel: Kernel, X: np.ndarray, V: np.ndarray, dtype: np.dtype, cache: TileCache, first: int, tick: Tick
+        self,
+        kernel: Kernel,
+        X: np.ndarray,
+        V: np.ndarray,
+        dtype: np.dtype,
+        cache: TileCache,
+        first: int,
+        tick: Tick,
     ) -> np.ndarray:
         out = np.empty((len(X), V.shape[1]))
         store = _store(cache, kernel, X, dtype, first)
@@ -162,16 +182,30 @@ class NativeEngine(Engine):
             store.filled = store.filled or (first == 0 and len(store.offsets) > 1)
         return out
 
-    def _accumulate(self, V: np.ndarray, dtype: np.dtype, store: Store, features: int, from_block: int, tick: Tick) -> np.ndarray:
+    def _accumulate(
+        self, V: np.ndarray, dtype: np.dtype, store: Store, features: int, from_block: int, tick: Tick
+    ) -> np.ndarray:
         call, panels = _function("symmetric", dtype), V.shape[0] // PANEL
         sums = np.zeros((min(self._threads(), panels), *V.shape))  # one sum per thread, added in their order
         step = _panels_per_call(V.shape[0] // 2, 2 * V.shape[1], features)
         for p in range(0, panels, step):
             tick()
-            call(store.kernel, V, sums, p, min(p + step, panels), from_block, store.array, store.offsets, store.filled)
+            call(
+                store.kernel,
+                V,
+                sums,
+                p,
+                min(p + step, panels),
+                from_block,
+                store.array,
+                store.offsets,
+                store.filled,
+            )
         return sums.sum(axis=0) if len(sums) > 1 else sums[0]
 
-    def gradient(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple[Kernel, np.ndarray]:
+    def gradient(
+        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray
+    ) -> tuple[Kernel, np.ndarray]:
         from itergp.linalg._native.gradients import gradient
 
         return gradient(kernel, X0, X1, A, B, self._threads()) or get("jax").gradient(kernel, X0, X1, A, B)
@@ -185,8 +219,11 @@ def _function(name: str, dtype: np.dtype) -> Callable[..., None]:
 
 
 def _panels_per_call(columns_of_K: int, columns: int, features: int) -> int:
-    """So many that a tick comes in time, however many features there are; how panels are dealt out decides no bit."""
-    return max(2, int(WORK_PER_CALL / (PANEL * max(1, columns_of_K) * (1.0 + columns / 16.0 + features / 8.0))))
+    """So many that a tick comes in time, however many features there are; how panels are dealt out decides
+    no bit."""
+    return max(
+        2, int(WORK_PER_CALL / (PANEL * max(1, columns_of_K) * (1.0 + columns / 16.0 + features / 8.0)))
+    )
 
 
 def _kernel(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> object:
@@ -239,14 +276,24 @@ def _unpadded(sums: np.ndarray, rows: int, columns: int, dtype: np.dtype) -> np.
 
 
 def _store(cache: TileCache, kernel: Kernel, X: np.ndarray, dtype: np.dtype, first: int) -> Store:
-    """The Gram's store, with room for as many panels as fit the cache; none while only some rows are computed."""
+    """The Gram's store, with room for as many panels as fit the cache; none while only some rows are
+    computed."""
     rows = -(-len(X) // BLOCK) * BLOCK
     store = cache.native
-    if isinstance(store, Store) and store.rows == rows and store.array.dtype == dtype and (store.filled or first == 0):
+    if (
+        isinstance(store, Store)
+        and store.rows == rows
+        and store.array.dtype == dtype
+        and (store.filled or first == 0)
+    ):
         return store
     tiles = rows // BLOCK - np.arange(rows // PANEL) * PANEL // BLOCK
     offsets = np.concatenate([[0], np.cumsum(tiles * PANEL * BLOCK)]).astype(np.int64)
-    panels = 0 if first else int(np.searchsorted(offsets * np.dtype(dtype).itemsize, cache.budget, side="right")) - 1
+    panels = (
+        0
+        if first
+        else int(np.searchsorted(offsets * np.dtype(dtype).itemsize, cache.budget, side="right")) - 1
+    )
     offsets = offsets[: panels + 1]
     store = Store(_kernel(kernel, X, X, dtype), np.empty(int(offsets[-1]), dtype=dtype), offsets, rows)
     if not first:

@@ -1,11 +1,13 @@
 """Gradients of sum_ij (A B^T)_ij k(x_i, x'_j) in C++, in float64, for sums of stationary kernels.
 
-With the constants of the profile inside the features, f = rate * x, every gradient is one of a few sums over W = A B^T: of
-W k for the scales, of W k'(s) (f - f')_c^2 for the lengthscales, and of W k'(s) (f_i - f_j)_c over j for the inputs. Each group
-of 64 rows has sums of its own, which are added in one order: the same bits for any number of threads.
+With the constants of the profile inside the features, f = rate * x, every gradient is one of a few sums
+over W = A B^T: of W k for the scales, of W k'(s) (f - f')_c^2 for the lengthscales, and of W k'(s) (f_i -
+f_j)_c over j for the inputs. Each group of 64 rows has sums of its own, which are added in one order: the
+same bits for any number of threads.
 
-Measured beside JAX tiles on 2 cores, n = 1,024 to 5,000, d = 1 to 200 (`benchmarks/gradients.py`): two to ten times as fast up
-to r = 64, 1.3 times for r = 256, 0.9 times for r = 1,024, where A B^T takes the time of both. So all sums of leaves stay here.
+Measured beside JAX tiles on 2 cores, n = 1,024 to 5,000, d = 1 to 200 (`benchmarks/gradients.py`): two to
+ten times as fast up to r = 64, 1.3 times for r = 256, 0.9 times for r = 1,024, where A B^T takes the time
+of both. So all sums of leaves stay here.
 """
 
 from typing import Any
@@ -56,13 +58,15 @@ def gradient(
 def _sums(
     parts: list[Leaf], X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray, threads: int
 ) -> list[tuple[Leaf, np.ndarray, np.ndarray]]:
-    """Of each part, the totals and squares of gradients.h, and sum_j W k'(s) (f_i - f_j)_c for each row i and feature c."""
+    """Of each part, the totals and squares of gradients.h, and sum_j W k'(s) (f_i - f_j)_c for each row i
+    and feature c."""
     if not parts:
         return []
     sizes = [len(leaf.columns) for leaf in parts]
     origin = X1[:32].mean(axis=0) if len(X1) else 0.0  # far from it, features would round before they differ
     left, right = (
-        _grouped(np.concatenate([(X - origin)[:, leaf.columns] * leaf.rate for leaf in parts], axis=1)) for X in (X0, X1)
+        _grouped(np.concatenate([(X - origin)[:, leaf.columns] * leaf.rate for leaf in parts], axis=1))
+        for X in (X0, X1)
     )
     slopes, sums = np.zeros_like(left), np.zeros((len(left), TOTALS * len(parts) + sum(sizes)))
     per_feature = any(leaf.lengthscale.ndim for leaf in parts)
@@ -99,7 +103,9 @@ def _grouped(F: np.ndarray) -> np.ndarray:
     return out
 
 
-def _checked(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> list[np.ndarray]:
+def _checked(
+    kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray
+) -> list[np.ndarray]:
     named = {"X0": X0, "X1": X1, "A": A, "B": B}
     arrays = {name: finite(name, as_float64(name, value)) for name, value in named.items()}
     shapes = {name: array.shape for name, array in arrays.items()}

@@ -10,7 +10,8 @@ from itergp.prior.kernels import Constant, Kernel, OnColumns, Periodic, Rational
 
 @dataclass(frozen=True)
 class Leaf:
-    """A kernel that holds no other: its path in the tree, the columns it sees, and the scales above it by their paths."""
+    """A kernel that holds no other: its path in the tree, the columns it sees, and the scales above it by
+    their paths."""
 
     kernel: Kernel
     path: str
@@ -40,7 +41,9 @@ class Leaf:
         return np.broadcast_to(factor / self.lengthscale, self.columns.shape)
 
 
-def leaves(kernel: Kernel, columns: np.ndarray, path: str = "", scales: dict[str, float] | None = None) -> list[Leaf] | None:
+def leaves(
+    kernel: Kernel, columns: np.ndarray, path: str = "", scales: dict[str, float] | None = None
+) -> list[Leaf] | None:
     """The kernel as a sum of scaled leaves, or None if it holds anything else."""
     scales = scales or {}
     if type(kernel) is Scaled:

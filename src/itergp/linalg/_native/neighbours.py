@@ -15,7 +15,9 @@ AMONG = {"all": 0, "others": 1, "earlier": 2}
 WORK_PER_CALL = 5e8  # distances, or operations on small matrices, between two ticks
 
 
-def nearest(F0: np.ndarray, F1: np.ndarray, count: int, among: str, places: np.ndarray, threads: int, tick: Tick) -> np.ndarray:
+def nearest(
+    F0: np.ndarray, F1: np.ndarray, count: int, among: str, places: np.ndarray, threads: int, tick: Tick
+) -> np.ndarray:
     """The `count` rows of F1 nearest to each row of F0, nearest first; -1 where there are not so many.
 
     `places` are the rows of F1 that those of F0 are, in ascending order, for "others" and "earlier".
@@ -28,14 +30,23 @@ def nearest(F0: np.ndarray, F1: np.ndarray, count: int, among: str, places: np.n
     step = max(threads, int(WORK_PER_CALL / work))
     for first in range(0, panels, step):
         tick()
-        _tiles.search(left, right, places, len(F1), AMONG[among], found, first, min(first + step, panels), threads)
+        _tiles.search(
+            left, right, places, len(F1), AMONG[among], found, first, min(first + step, panels), threads
+        )
     return found
 
 
 def likelihood(
-    kernel: Kernel, X: np.ndarray, y: np.ndarray, N: np.ndarray, share: np.ndarray, rows: np.ndarray, J: np.ndarray,
-    threads: int, tick: Tick,
-) -> tuple[np.ndarray, dict[str, Any], float] | None:  # fmt: skip
+    kernel: Kernel,
+    X: np.ndarray,
+    y: np.ndarray,
+    N: np.ndarray,
+    share: np.ndarray,
+    rows: np.ndarray,
+    J: np.ndarray,
+    threads: int,
+    tick: Tick,
+) -> tuple[np.ndarray, dict[str, Any], float] | None:
     """As `itergp.linalg.neighbours.likelihood` says; None if the kernel is no sum of scaled leaves."""
     parts = leaves(kernel, np.arange(X.shape[1]))
     if parts is None:
@@ -44,9 +55,16 @@ def likelihood(
     constants = [leaf for leaf in parts if type(leaf.kernel) is Constant]
     constant = sum(leaf.weight * leaf.kernel.value for leaf in constants)  # type: ignore[attr-defined]
     centred = X - X.mean(axis=0)
-    F = np.concatenate([np.zeros((len(X), 0)), *(centred[:, leaf.columns] * leaf.rate for leaf in profiles)], axis=1)
+    F = np.concatenate(
+        [np.zeros((len(X), 0)), *(centred[:, leaf.columns] * leaf.rate for leaf in profiles)], axis=1
+    )
     sizes = [len(leaf.columns) for leaf in profiles]
-    terms = sizes, [leaf.kind for leaf in profiles], [leaf.weight for leaf in profiles], [leaf.alpha for leaf in profiles]
+    terms = (
+        sizes,
+        [leaf.kind for leaf in profiles],
+        [leaf.weight for leaf in profiles],
+        [leaf.alpha for leaf in profiles],
+    )
     values, chunks = np.empty(len(rows)), -(-len(rows) // CHUNK)
     sums = np.zeros((chunks, 2 * len(profiles) + sum(sizes) + 2))
     work = CHUNK * (J.shape[1] + 1.0) ** 2 * (sum(sizes) + J.shape[1] / 3.0 + 20.0)
@@ -58,7 +76,9 @@ def likelihood(
     return values, *_slopes(profiles, constants, sizes, sums.sum(axis=0))
 
 
-def _slopes(profiles: list[Leaf], constants: list[Leaf], sizes: list[int], total: np.ndarray) -> tuple[dict[str, Any], float]:
+def _slopes(
+    profiles: list[Leaf], constants: list[Leaf], sizes: list[int], total: np.ndarray
+) -> tuple[dict[str, Any], float]:
     """From the sums of neighbours.h to gradients by path."""
     slopes: dict[str, Any] = {}
 
