@@ -17,7 +17,7 @@ import numpy as np
 
 from common import load_split, print_table
 from itergp import IterGPRegressor
-from itergp.budgets import Budget
+from itergp.estimator.budgets import Budget
 from itergp.metrics import coverage, nll, rmse
 
 SETS = {2_000: "parkinsons", 15_000: "bike", 57_000: "keggundirected"}

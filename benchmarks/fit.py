@@ -39,9 +39,9 @@ from scipy.spatial.distance import cdist
 
 from common import load_split, peak_memory, print_table
 from itergp import Compute, ConjugateGradient, Matern32, MaxActions, MaxPasses, Prior, condition
-from itergp.budgets import Budget
+from itergp.estimator.budgets import Budget
+from itergp.estimator.schedules import default_schedule
 from itergp.metrics import nll, rmse
-from itergp.schedules import default_schedule
 from itergp.solver.state import Status
 
 NOISE, ACTIONS, CLOSE = 0.05, 100, 0.02

@@ -105,7 +105,7 @@ def vecchia(X, y, X_new, _, weights=None):
 def merged_vecchia(X, y, X_new, budget):
     """The same posterior from merged rows with their numbers as weights; not the same likelihood: it lacks
     their scatter."""
-    from itergp.duplicates import merge_rows
+    from itergp.data.rows import merge_rows
 
     rows = merge_rows(X, y)
     return vecchia(rows.X, rows.y.ravel(), X_new, budget, weights=rows.counts.astype(float))

@@ -33,7 +33,7 @@ from itergp import (
     UnitVector,
     condition,
 )
-from itergp.duplicates import merge_rows
+from itergp.data.rows import merge_rows
 from itergp.experiments.beyond import CHECKS, follow, scores
 from itergp.experiments.beyond import POLICIES as SINGLE
 from itergp.learning import learn

@@ -18,10 +18,10 @@ import numpy as np
 
 from common import print_table, synthetic
 from itergp import Compute, ConjugateGradient, Matern32, MaxActions, Prior, condition
-from itergp.budgets import Budget
+from itergp.estimator.budgets import Budget
+from itergp.estimator.schedules import default_schedule
 from itergp.linalg import engines
 from itergp.linalg.basis import Basis, Columns, Factor
-from itergp.schedules import default_schedule
 from itergp.solver import loop
 from itergp.solver.state import State
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from itergp.errors import (
         StorageWarning as StorageWarning,
     )
-    from itergp.estimator import IterGPRegressor as IterGPRegressor
+    from itergp.estimator.regressor import IterGPRegressor as IterGPRegressor
     from itergp.linalg.compute import Compute as Compute
     from itergp.posterior.combined import Posterior as Posterior
     from itergp.posterior.combined import condition as condition
@@ -155,7 +155,7 @@ _ROOMS = {
     "itergp.errors": "ForkError InputError InterruptedWarning ItergpError KernelError LearningWarning "
     "MemoryLimitError "
     "PolicyError PrecisionWarning StorageError StorageWarning",
-    "itergp.estimator": "IterGPRegressor",
+    "itergp.estimator.regressor": "IterGPRegressor",
     "itergp.linalg.compute": "Compute",
     "itergp.posterior.combined": "Posterior condition",
     "itergp.prior.gp": "GaussianProcess Prior",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from made_up import emptied, made_up
 
-from itergp.report.page import render
+from itergp.report.page.page import render
 
 HOSTILE = (
     "</script><img src=x onerror=\"window.hacked=1\"><svg onload='window.hacked=1'> $title ${7*7} <!-- ]]> & "

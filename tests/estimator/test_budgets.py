@@ -18,11 +18,9 @@ from itergp import (
     Status,
     condition,
 )
-from itergp.budgets import Budget, FromTheStart, Until, actions_in_memory
 from itergp.datasets import synthetic
-from itergp.learning import Learned
-from itergp.metrics import rmse
-from itergp.schedules import (
+from itergp.estimator.budgets import Budget, FromTheStart, Until, actions_in_memory
+from itergp.estimator.schedules import (
     COLUMN,
     EARLY,
     PAIR,
@@ -32,6 +30,8 @@ from itergp.schedules import (
     policy_by_the_clock,
     reaches_exact,
 )
+from itergp.learning import Learned
+from itergp.metrics import rmse
 from itergp.solver.policies import blocks_and_residuals
 from itergp.solver.state import Progress
 
@@ -224,7 +224,7 @@ def test_nothing_is_measured_where_no_machine_could_make_a_difference():
 
 
 def test_the_seconds_of_the_exact_process_are_scaled_up_from_a_few_rows(monkeypatch):
-    import itergp.schedules as schedules
+    import itergp.estimator.schedules as schedules
 
     lines, squares, cubes = 0.3, 0.7, 0.16  # seconds of 512 rows, by how they grow
     half, whole = lines / 2 + squares / 4 + cubes / 8, lines + squares + cubes
@@ -241,7 +241,7 @@ def test_on_a_slow_machine_the_first_pass_is_narrower_so_that_it_is_not_cut(monk
         return policy.entries[0][0].block_size if hasattr(policy, "entries") else 0
 
     assert [width(15_000, 4.0, slowness) for slowness in (1.0, 3.0, 30.0)] == [128, 48, 0]
-    import itergp.schedules as schedules
+    import itergp.estimator.schedules as schedules
 
     taken = iter([9.0, 0.01, 3.0 * 2048**2 * (PAIR + 16 * COLUMN)])
     monkeypatch.setattr(schedules, "_seconds", lambda work: (work(), next(taken))[1])
@@ -261,7 +261,7 @@ def test_what_measuring_takes_is_time_that_is_gone():
 
 def test_measuring_ends_early_where_it_would_take_the_time_itself(monkeypatch):
     """A few rows of a wide table tell enough."""
-    import itergp.schedules as schedules
+    import itergp.estimator.schedules as schedules
 
     asked = []
 
@@ -363,7 +363,7 @@ def test_with_a_clock_residuals_come_before_the_second_block_so_that_it_may_end_
 
 
 def test_memory_limits_the_actions_of_a_long_time(monkeypatch):
-    import itergp.budgets as budgets
+    import itergp.estimator.budgets as budgets
 
     monkeypatch.setattr(budgets, "available_bytes", lambda: 2**30)
     r = actions_in_memory(100_000)

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from itergp import IterGPRegressor
-from itergp.duplicates import merge_rows
-from itergp.fitting import START_NOISE
-from itergp.incoming import KEPT
-from itergp.persistence import about, fitted_attributes
+from itergp.data.rows import merge_rows
+from itergp.estimator.files import about, fitted_attributes
+from itergp.estimator.fitting import START_NOISE
+from itergp.estimator.inputs import KEPT
 from itergp.prior.kernels import parameters
 
 
@@ -170,7 +170,7 @@ def test_beyond_a_bound_the_only_copy_of_the_rows_is_the_models_own(
 ):
     """A sensor that starts after 150 equal values, with repeated inputs: learned from as `fit` would, and
     in a file too."""
-    monkeypatch.setattr("itergp.incoming.KEPT", 100)
+    monkeypatch.setattr("itergp.estimator.inputs.KEPT", 100)
     rng = np.random.default_rng(0)
     X = rng.uniform(40, 60, (280, 2))
     X[50:100] = X[:50]

@@ -46,7 +46,7 @@ def test_the_unit_of_the_inputs_is_only_a_unit(power):
 
 
 def test_ordinary_data_keep_the_bits_of_their_mean_and_deviation():
-    from itergp.scaling import Scaling
+    from itergp.fitted.units import Scaling
 
     scaling = Scaling.of(X, Y)
     assert np.array_equal(scaling.x_mean, X.mean(axis=0))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from itergp import IterGPRegressor
-from itergp.fitting import START_NOISE
-from itergp.incoming import ENOUGH, telling
+from itergp.estimator.fitting import START_NOISE
+from itergp.estimator.inputs import ENOUGH, telling
 from itergp.prior.kernels import parameters
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from helpers import make_data
 from itergp import InterruptedWarning, IterGPRegressor, Status, UnitVector
-from itergp.progress import watching_interrupts
+from itergp.estimator.progress import watching_interrupts
 
 DATA = make_data(150)
 
@@ -118,12 +118,12 @@ def test_control_c_during_refine_and_partial_fit_keeps_what_there_is(monkeypatch
             signal.raise_signal(signal.SIGINT)
         return False
 
-    monkeypatch.setattr("itergp.progress.Watch.acted", acted)
+    monkeypatch.setattr("itergp.estimator.progress.Watch.acted", acted)
     with pytest.warns(InterruptedWarning, match="after 5 actions"):
         model.refine("20 actions")
     model.budget = None
     monkeypatch.setattr(
-        "itergp.fitting.UnitVector", lambda order, block_size: UnitVector(order, block_size=4)
+        "itergp.estimator.fitting.UnitVector", lambda order, block_size: UnitVector(order, block_size=4)
     )
     with pytest.warns(InterruptedWarning, match="after 13 actions"):
         model.partial_fit(DATA.X[100:], DATA.y[100:])

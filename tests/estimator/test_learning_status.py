@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from helpers import make_data
 from itergp import IterGPRegressor, LearningWarning, Matern32, Status
 from itergp.cli.commands import app
-from itergp.endings import FEW, Ending, Learning
 from itergp.learning import learn
+from itergp.learning.endings import FEW, Ending, Learning
 from itergp.learning.training import Run
-from itergp.report.card import card
+from itergp.report.page.card import card
 
 DATA = make_data(60)
 
@@ -112,7 +112,7 @@ def test_a_file_keeps_it_and_earlier_files_say_that_they_do_not(tmp_path, out_of
     model.save(tmp_path / "model.itergp")
     assert IterGPRegressor.load(tmp_path / "model.itergp").learning_ == model.learning_
     from itergp import storage
-    from itergp.persistence import about
+    from itergp.estimator.files import about
 
     for learn_, expected in (("auto", Ending.UNKNOWN), (False, Ending.NOT_ASKED)):
         model.learn = learn_

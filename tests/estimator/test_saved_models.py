@@ -115,10 +115,10 @@ class Killed(BaseException):
 
 def test_a_fit_that_was_killed_resumes_to_the_same_bits(tmp_path, monkeypatch):
     """Hyper-parameters are not learned again: they are in the checkpoint."""
-    import itergp.fitting
+    import itergp.estimator.fitting
 
     parameters = {"policy": "cg", "budget": "12 actions", "checkpoint": tmp_path / "fit"}
-    solve = itergp.fitting.solve
+    solve = itergp.estimator.fitting.solve
 
     def dies(problem, policy, stop, state, callback):
         def after(now):
@@ -129,7 +129,7 @@ def test_a_fit_that_was_killed_resumes_to_the_same_bits(tmp_path, monkeypatch):
         return solve(problem, policy, stop, state, callback=after)
 
     with monkeypatch.context() as patch:
-        patch.setattr(itergp.fitting, "solve", dies)
+        patch.setattr(itergp.estimator.fitting, "solve", dies)
         patch.setattr("itergp.storage.checkpoints.SECONDS", 0.0)
         patch.setattr(
             "itergp.storage.checkpoints.Checkpoint.write", lambda self, state: self.write_now(state)

@@ -146,7 +146,7 @@ def test_what_was_saved_predicts_and_goes_on_to_the_same_bits(tmp_path, budget):
 def test_files_with_one_scatter_for_all_targets_still_load(tmp_path):
     """They were written with one noise for all targets."""
     from itergp import storage
-    from itergp.persistence import about
+    from itergp.estimator.files import about
 
     model, X, y, X_new = small(noise=0.1, learn=False)
     assert model.noise_ == 0.1

@@ -12,8 +12,8 @@ from itergp import Matern32, Prior
 from itergp.baselines import cggp as fit_cggp
 from itergp.baselines import svgp as fit_svgp
 from itergp.cli.commands import app
+from itergp.data.rows import merge_rows, unmerged
 from itergp.datasets import synthetic
-from itergp.duplicates import merge_rows, unmerged
 from itergp.errors import InputError
 from itergp.experiments import EXPERIMENTS, Cell, Options, beyond, cggp, regression, svgp
 from itergp.experiments.records import append_line

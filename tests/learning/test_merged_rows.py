@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from itergp import IterGPRegressor, Matern32
-from itergp.duplicates import merge_rows
+from itergp.data.rows import merge_rows
 from itergp.learning import learn
 from itergp.learning.parameters import PRIOR_WIDTH
 from itergp.learning.training import METHODS

@@ -6,7 +6,7 @@ import pytest
 from oracles import negative_log_density
 
 from itergp import InputError, Matern32
-from itergp.duplicates import merge_rows
+from itergp.data.rows import merge_rows
 from itergp.learning import learn
 from itergp.learning.parameters import NOISE_RANGE, Evaluation, Space
 from itergp.learning.rows import Rows

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from itergp import Matern32
-from itergp.endings import Ending
 from itergp.learning import learn, training
+from itergp.learning.endings import Ending
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Evaluation
 

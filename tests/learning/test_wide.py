@@ -10,8 +10,8 @@ import pytest
 from oracles import assert_slopes, repeated
 
 from itergp import RBF, IterGPRegressor, Matern12, Matern32, Matern52, RationalQuadratic
-from itergp.endings import Ending
 from itergp.learning import learn, training, wide
+from itergp.learning.endings import Ending
 from itergp.learning.exact import exact
 from itergp.learning.parameters import Evaluation
 from itergp.learning.rows import Rows

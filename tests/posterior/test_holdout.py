@@ -7,7 +7,7 @@ import pytest
 
 from helpers import KERNELS, POLICIES, dense, make_data, row_noise
 from itergp import RBF, Compute, LinearMean, Matern32, MaxActions, Posterior, Prior, UnitVector, condition
-from itergp.duplicates import merge_rows
+from itergp.data.rows import merge_rows
 from itergp.posterior.holdout import (
     WithoutFold,
     exact_variance_without,

@@ -13,9 +13,10 @@ from sklearn.metrics import root_mean_squared_error
 from itergp import RBF, IterGPRegressor, MaxActions, Status, metrics
 from itergp.errors import InputError
 from itergp.posterior.uncertainty import taken_apart
-from itergp.report import numbers, points, share
-from itergp.report.numbers import positions
-from itergp.report.page import render
+from itergp.report import numbers
+from itergp.report.measure import points, share
+from itergp.report.measure.numbers import positions
+from itergp.report.page.page import render
 
 N, TEST, ACTIONS, NEAR = 90, 40, 24, 5
 RNG = np.random.default_rng(0)

@@ -9,9 +9,9 @@ import pytest
 
 from itergp import IterGPRegressor, Matern32
 from itergp.report import numbers
-from itergp.report.page import render
-from itergp.report.page_text import column
-from itergp.report.rounding import rounded
+from itergp.report.measure.rounding import rounded
+from itergp.report.page.page import render
+from itergp.report.page.text import column
 
 RNG = np.random.default_rng(3)
 X = 1e9 + RNG.uniform(0, 3, (80, 2))

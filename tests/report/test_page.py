@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from itergp.errors import InputError
-from itergp.report import page_text
-from itergp.report.page import SCRIPTS, render
+from itergp.report.page import text as page_text
+from itergp.report.page.page import SCRIPTS, render
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "browser"))

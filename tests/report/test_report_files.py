@@ -16,7 +16,7 @@ from itergp import IterGPRegressor
 from itergp.cli.commands import app
 from itergp.errors import InputError, StorageError
 from itergp.report import numbers, write_twin
-from itergp.report.card import card
+from itergp.report.page.card import card
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (70, 2))
@@ -122,8 +122,10 @@ def test_the_card_shows_no_control_character():
 
 def test_the_summary_and_the_page_use_the_same_words():
     from itergp.cli import drawing, measuring
-    from itergp.report import fitted, page, page_text, words
     from itergp.report import numbers as function
+    from itergp.report.measure import fitted, words
+    from itergp.report.page import page
+    from itergp.report.page import text as page_text
 
     assert drawing.percent is words.percent
     assert measuring.formula is fitted.formula

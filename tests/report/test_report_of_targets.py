@@ -10,10 +10,11 @@ from helpers import dense, given
 from itergp import IterGPRegressor, Matern32, MaxActions, Prior, PseudoInput, RandomAction, condition
 from itergp.posterior.targets import TargetPosterior
 from itergp.posterior.uncertainty import taken_apart
-from itergp.report import numbers, share
-from itergp.report.card import card
-from itergp.report.points import EachTarget, from_folds, from_test_data
-from itergp.report.words import amount
+from itergp.report import numbers
+from itergp.report.measure import share
+from itergp.report.measure.points import EachTarget, from_folds, from_test_data
+from itergp.report.measure.words import amount
+from itergp.report.page.card import card
 
 N, TEST = 90, 30
 NOISES = [0.01, 0.6, 0.1]

@@ -15,8 +15,8 @@ from rich.progress import (
 )
 from rich.progress_bar import ProgressBar
 
-from itergp.budgets import Budget
 from itergp.cli.app import BAR_WIDTH, messages
+from itergp.estimator.budgets import Budget
 
 
 class _Clock(ProgressColumn):

@@ -25,7 +25,7 @@ def demo(
 
 
 def _demo(rows: int, plot: Path, report: Path) -> None:
-    from itergp.demo import NOISE, run
+    from itergp.cli.demonstration import NOISE, run
 
     console.print(
         f"Fitting y = sin(pi x^T 1) + noise at {rows:,} points in 3 dimensions, under a budget of actions."

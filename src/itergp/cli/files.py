@@ -45,7 +45,7 @@ def writable(path: Path, *inputs: Path) -> Path:
 def save_model(path: Path, model: Any, layout: Layout) -> None:
     """Whole or not at all."""
     from itergp import storage
-    from itergp.persistence import about
+    from itergp.estimator.files import about
 
     storage.save(path, model.posterior_, about(model) | {"table": layout.as_json()})
 
@@ -53,7 +53,7 @@ def save_model(path: Path, model: Any, layout: Layout) -> None:
 def load_model(path: Path) -> tuple[Any, Layout]:
     """A model, and how its inputs are made from a table; for models that Python wrote, by the names of
     their features."""
-    from itergp.estimator import IterGPRegressor
+    from itergp.estimator.regressor import IterGPRegressor
 
     model = IterGPRegressor.load(path)
     if model.scaling_.y_mean.ndim:

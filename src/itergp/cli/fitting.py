@@ -49,7 +49,7 @@ def fit(
         table = read_table(train, header)
         layout = Layout.of(table, target, drop or (), categorical or ())
         X, y = layout.X(table, ADVICE), layout.y(table)
-        from itergp.estimator import IterGPRegressor
+        from itergp.estimator.regressor import IterGPRegressor
 
         model = IterGPRegressor(budget=budget, cache=cache, random_state=seed)
         _compute(model, budget, "fitting", lambda: model.fit(X, y), layout, out, as_json)
@@ -100,7 +100,7 @@ def update(
 
 def _check(budget: str | None, cache: str = "auto") -> None:
     """What could be wrong is found before any file is read."""
-    from itergp.budgets import Budget
+    from itergp.estimator.budgets import Budget
     from itergp.linalg.compute import parse_bytes
 
     Budget.parse(budget, "--budget")
@@ -113,10 +113,10 @@ def _compute(
 ) -> None:
     """Compute, save, explain. Ctrl-C, SIGTERM and SIGHUP end the work, and wait until it is saved; then
     nothing can be lost."""
-    from itergp.budgets import Budget
     from itergp.cli.bar import progress_bar
     from itergp.cli.measuring import described, measured
-    from itergp.progress import watching_interrupts
+    from itergp.estimator.budgets import Budget
+    from itergp.estimator.progress import watching_interrupts
     from itergp.solver.state import Status
 
     with watching_interrupts(ends_anyway=True) as interrupts:

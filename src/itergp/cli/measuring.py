@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from itergp.estimator import BATCH_BYTES, NEIGHBOURS, IterGPRegressor
+from itergp.estimator.regressor import BATCH_BYTES, NEIGHBOURS, IterGPRegressor
+from itergp.fitted.units import Parts
 from itergp.posterior.bounds import batches
 from itergp.posterior.uncertainty import EXACT_ROWS, PASSES, Shares, half_width, is_exact, ratio, taken_apart
 from itergp.prior.kernels import parameters
-from itergp.report.fitted import formula
-from itergp.report.price import affordable_passes, seconds_for
-from itergp.scaling import Parts
+from itergp.report.measure.fitted import formula
+from itergp.report.measure.price import affordable_passes, seconds_for
 from itergp.solver.state import Status
 from itergp.tables import Layout
 

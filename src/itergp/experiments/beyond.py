@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from itergp.baselines import exact
-from itergp.budgets import Budget
+from itergp.estimator.budgets import Budget
+from itergp.estimator.schedules import EARLY, default_schedule
 from itergp.experiments import panels, style
 from itergp.experiments.records import grouped
 from itergp.experiments.regression import (
@@ -35,7 +36,6 @@ from itergp.experiments.running import Cell, Experiment, Options, Record, Table
 from itergp.metrics import mean_and_interval, nll, rmse
 from itergp.posterior.combined import Posterior, condition
 from itergp.prior.gp import Prior
-from itergp.schedules import EARLY, default_schedule
 from itergp.solver.policies import (
     BlockKrylov,
     ConjugateGradient,

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from itergp.data.rows import Merged, merge_rows, unmerged
 from itergp.datasets import DATASETS, Split, load, synthetic
-from itergp.duplicates import Merged, merge_rows, unmerged
 from itergp.errors import InputError
 from itergp.experiments.records import read_lines
 from itergp.experiments.running import Cell, Options, Record

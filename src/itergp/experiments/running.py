@@ -55,7 +55,7 @@ from itergp.experiments.records import (
 from itergp.linalg.blas import blas_threads
 
 if TYPE_CHECKING:
-    from itergp.progress import Interrupts
+    from itergp.estimator.progress import Interrupts
 
 Record = dict[str, Any]
 Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # the header, and rows of texts and numbers
@@ -112,7 +112,7 @@ def run_experiment(
     experiment: Experiment, options: Options, progress: Progress = lambda standing: None
 ) -> Path:
     """Run the cells that are missing, write tables and figures, and return the folder they are in."""
-    from itergp.progress import watching_interrupts  # with scikit-learn, which takes a second
+    from itergp.estimator.progress import watching_interrupts  # with scikit-learn, which takes a second
 
     options = replace(options, datasets=_datasets(experiment, options))
     require_matplotlib()

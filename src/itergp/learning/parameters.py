@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from itergp.duplicates import variances
+from itergp.data.rows import variances
 from itergp.prior.kernels import Kernel, OnColumns, Periodic, parameters, with_parameters
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
-from itergp.endings import Ending, Learning
 from itergp.errors import InputError
+from itergp.learning.endings import Ending, Learning
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Objective, Space
 from itergp.learning.rows import Rows, over_targets

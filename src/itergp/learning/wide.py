@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg.blas import dsymm
 from scipy.spatial.distance import cdist
 
-from itergp.endings import Ending
+from itergp.learning.endings import Ending
 from itergp.learning.exact import value_and_weights
 from itergp.learning.parameters import LENGTH_RANGE, Evaluation, Objective, Space
 from itergp.learning.rows import Rows, sound

@@ -10,7 +10,7 @@ import numpy as np
 from itergp.posterior.combined import Posterior
 from itergp.posterior.uncertainty import variance_by
 from itergp.prior.kernels import Kernel, parameters
-from itergp.report.points import path_at
+from itergp.report.measure.points import path_at
 
 FEATURES, SPREAD_OVER = 4, 8  # slices of one target, and of all of them
 POINTS, POINTS_IN_1D = 64, 120

@@ -8,16 +8,16 @@ import numpy as np
 
 from itergp import __version__
 from itergp.errors import InputError
-from itergp.incoming import new_inputs
+from itergp.estimator.inputs import new_inputs
 from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import with_targets
 from itergp.posterior.targets import TargetPosterior
-from itergp.report import fitted, quality, share, slices
-from itergp.report.page_text import FORMAT
-from itergp.report.points import LEADING, EachTarget, Points, from_folds, from_test_data
-from itergp.report.price import seconds_for
-from itergp.report.rounding import rounded
-from itergp.report.words import percent, title, verdict, warnings
+from itergp.report.measure import fitted, quality, share, slices
+from itergp.report.measure.points import LEADING, EachTarget, Points, from_folds, from_test_data
+from itergp.report.measure.price import seconds_for
+from itergp.report.measure.rounding import rounded
+from itergp.report.measure.words import percent, title, verdict, warnings
+from itergp.report.page.text import FORMAT
 from itergp.solver.state import Status
 from itergp.validate import as_float64, finite
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from itergp import Matern32, MaxActions, Prior, PseudoInput, condition
+from itergp.cli.demonstration import FEATURES, NOISE, run
 from itergp.datasets import synthetic
-from itergp.demo import FEATURES, NOISE, run
 
 
 def test_the_demo_measures_what_the_library_computes_and_writes_a_report(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from itergp.datasets import synthetic
-from itergp.estimator import IterGPRegressor
+from itergp.estimator.regressor import IterGPRegressor
 from itergp.linalg.compute import peak_bytes
 from itergp.metrics import coverage, nll, rmse
 from itergp.posterior.combined import Posterior

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from itergp.data.spread import CONSTANT, binary_unit, centre_and_spread
 from itergp.errors import InputError
 from itergp.plots import Data, training_data
 from itergp.posterior.uncertainty import Shares
-from itergp.spread import CONSTANT, binary_unit, centre_and_spread
 from itergp.validate import Array
 
 LARGEST = 1e100  # in scaled units: squares and sums of squares stay in float64

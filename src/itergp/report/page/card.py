@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from itergp.report.fitted import formula
-from itergp.report.page_text import harmless
+from itergp.report.measure.fitted import formula
+from itergp.report.page.text import harmless
 
 STYLE = (
     ".itergp-card{font:13px/1.5 system-ui,sans-serif;border:1px solid #8888;border-left:4px solid "

@@ -20,7 +20,7 @@ from itergp.cli import measuring
 from itergp.cli.commands import app
 from itergp.learning import Learned
 from itergp.posterior import uncertainty
-from itergp.report import price
+from itergp.report.measure import price
 
 RNG = np.random.default_rng(0)
 N, NEW = 150, 12

@@ -20,9 +20,9 @@ from itergp.posterior.uncertainty import (
     ratio,
     taken_apart,
 )
-from itergp.report.points import Points
-from itergp.report.price import affordable_passes
-from itergp.report.words import percent, roughly
+from itergp.report.measure.points import Points
+from itergp.report.measure.price import affordable_passes
+from itergp.report.measure.words import percent, roughly
 
 FEW = 40  # points of an estimate
 SHOWN = 200  # points of a decomposition

@@ -13,9 +13,9 @@ from string import Template
 from typing import Any
 
 from itergp.errors import InputError
-from itergp.report import page_parts as parts
-from itergp.report.page_text import FORMAT, Json, finite, harmless, label, positions, spoken, tiles
-from itergp.report.rounding import rounded
+from itergp.report.measure.rounding import rounded
+from itergp.report.page import parts
+from itergp.report.page.text import FORMAT, Json, finite, harmless, label, positions, spoken, tiles
 
 SCRIPTS = ("draw.js", "figures.js", "page.js")  # joined in this order
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'"
@@ -67,7 +67,7 @@ def render(numbers: Json) -> str:
 
 
 def _asset(name: str) -> str:
-    return resources.files("itergp.report").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("itergp.report.page").joinpath(name).read_text(encoding="utf-8")
 
 
 def _digest(content: str) -> str:

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from itergp.estimator.names import Translated, translate_kernel
 from itergp.learning.parameters import Space
 from itergp.learning.rows import Rows
 from itergp.posterior.combined import Posterior
 from itergp.prior.kernels import Kernel, OnColumns, Product, Scaled, Sum, parameters
 from itergp.solver.policies import Schedule
 from itergp.storage.states import NotStored
-from itergp.translate import Translated, translate_kernel
 
 RECORDS = 500  # of a trace, at most
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from itergp.endings import Ending, Learning
 from itergp.errors import InputError, StorageError
-from itergp.fitting import Hyperparameters, Plan
-from itergp.incoming import FirstRows, constant
+from itergp.estimator.fitting import Hyperparameters, Plan
+from itergp.estimator.inputs import FirstRows, constant
+from itergp.fitted.units import Scaling
+from itergp.learning.endings import Ending, Learning
 from itergp.posterior.combined import Posterior
 from itergp.posterior.targets import TargetPosterior
 from itergp.prior.kernels import parameters, with_parameters
-from itergp.scaling import Scaling
 from itergp.solver.stopping import StoppingCriterion
 from itergp.storage import Checkpoint
 from itergp.storage.checks import array_of, counted, number

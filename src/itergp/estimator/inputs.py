@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from itergp.data.spread import CONSTANT
 from itergp.errors import InputError
-from itergp.spread import CONSTANT
 from itergp.validate import Array, count
 
 ENOUGH = 100  # rows that tell something: from here on hyper-parameters and scaling stay

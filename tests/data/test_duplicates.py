@@ -5,7 +5,7 @@ import pytest
 
 from helpers import KERNELS, data_folder, exact
 from itergp import IterGPRegressor, LinearMean, MaxActions, Prior, UnitVector, condition
-from itergp.duplicates import _digests, merge_rows, unmerged, within_groups
+from itergp.data.rows import _digests, merge_rows, unmerged, within_groups
 
 NOISE = 0.07
 
@@ -115,7 +115,7 @@ def test_on_kegg_undirected_it_removes_71_percent_of_the_rows():
 def test_rows_whose_digests_are_the_same_by_chance_stay_apart(monkeypatch):
     X, y, _ = repeated()
     expected = merge_rows(X, y)
-    monkeypatch.setattr("itergp.duplicates._digests", lambda X: np.zeros(len(X), dtype=np.uint64))
+    monkeypatch.setattr("itergp.data.rows._digests", lambda X: np.zeros(len(X), dtype=np.uint64))
     found = merge_rows(X, y)
     for name in ("X", "y", "counts", "group"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))

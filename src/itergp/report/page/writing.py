@@ -11,7 +11,7 @@ from itergp.storage.replacing import replacing
 
 def write_page(path: str | PathLike[str], numbers: dict[str, Any]) -> None:
     """The HTML page of these numbers."""
-    from itergp.report.page import render
+    from itergp.report.page.page import render
 
     _write(Path(path), render(numbers))
 

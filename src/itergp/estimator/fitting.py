@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from itergp.budgets import LEARNING_SHARE, Budget, FromTheStart, Until, actions_in_memory
-from itergp.duplicates import Merged, variances
-from itergp.endings import Ending, Learning
+from itergp.data.rows import Merged, variances
 from itergp.errors import InputError, LearningWarning
+from itergp.estimator.budgets import LEARNING_SHARE, Budget, FromTheStart, Until, actions_in_memory
+from itergp.estimator.names import Translated
+from itergp.estimator.progress import Interrupts, Watch
+from itergp.estimator.schedules import default_schedule, default_stop, policy_by_the_clock
+from itergp.learning.endings import Ending, Learning
 from itergp.linalg.compute import Compute
 from itergp.posterior.combined import NEW_ROWS, Posterior
 from itergp.posterior.targets import TargetPosterior
 from itergp.prior.gp import Prior
 from itergp.prior.kernels import Kernel
 from itergp.prior.means import Mean
-from itergp.progress import Interrupts, Watch
-from itergp.schedules import default_schedule, default_stop, policy_by_the_clock
 from itergp.solver.loop import accept_waiting, solve
 from itergp.solver.more_data import extend
 from itergp.solver.policies import UnitVector
@@ -28,7 +29,6 @@ from itergp.solver.problem import Problem, centred, check_kernel_values
 from itergp.solver.reweight import reweighted
 from itergp.solver.state import State, Status
 from itergp.solver.stopping import MaxActions, StoppingCriterion
-from itergp.translate import Translated
 from itergp.validate import as_float64, choice
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from itergp.budgets import Budget, actions_in_memory
 from itergp.errors import InputError
+from itergp.estimator.budgets import Budget, actions_in_memory
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.gram import Gram
 from itergp.solver.loop import solve

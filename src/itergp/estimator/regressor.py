@@ -13,10 +13,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from itergp import storage
-from itergp.budgets import Budget
-from itergp.duplicates import Merged, merge_rows, unmerged
+from itergp.data.rows import Merged, merge_rows, unmerged
 from itergp.errors import InputError, InterruptedWarning
-from itergp.fitting import (
+from itergp.estimator.budgets import Budget
+from itergp.estimator.files import (
+    about,
+    constructor_parameters,
+    fitted_attributes,
+    note_learned,
+    open_checkpoint,
+    restoring,
+)
+from itergp.estimator.fitting import (
     Clock,
     Hyperparameters,
     Plan,
@@ -28,7 +36,7 @@ from itergp.fitting import (
     stopping,
     update,
 )
-from itergp.incoming import (
+from itergp.estimator.inputs import (
     FirstRows,
     assign,
     check_flags,
@@ -37,25 +45,23 @@ from itergp.incoming import (
     training_data,
     unchanged_on_error,
 )
-from itergp.linalg.compute import Compute, peak_bytes
-from itergp.persistence import (
-    about,
-    constructor_parameters,
-    fitted_attributes,
-    note_learned,
-    open_checkpoint,
-    restoring,
+from itergp.estimator.names import translate_kernel, translate_mean
+from itergp.estimator.progress import (
+    CallbackSupportMixin,
+    Interrupts,
+    Watch,
+    watching_interrupts,
+    with_callbacks,
 )
+from itergp.estimator.schedules import policy_for
+from itergp.fitted.units import Parts, Scaling, Unscaled
+from itergp.linalg.compute import Compute, peak_bytes
 from itergp.posterior.combined import Posterior
 from itergp.posterior.local import NEIGHBOURS
 from itergp.posterior.uncertainty import Certificate
 from itergp.prior.gp import Prior
-from itergp.progress import CallbackSupportMixin, Interrupts, Watch, watching_interrupts, with_callbacks
-from itergp.scaling import Parts, Scaling, Unscaled
-from itergp.schedules import policy_for
 from itergp.solver.problem import centred
 from itergp.solver.state import Status, Step
-from itergp.translate import translate_kernel, translate_mean
 from itergp.validate import Array, count
 
 BATCH_BYTES = 2**29  # of weights at test points, at once
@@ -413,7 +419,7 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
 
     def _html_repr(self) -> str:
         """What notebooks show: scikit-learn's diagram, below a card where there is a fit."""
-        from itergp.report.card import card
+        from itergp.report.page.card import card
 
         return (card(self) if hasattr(self, "posterior_") else "") + super()._html_repr()
 

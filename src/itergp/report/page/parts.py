@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from itergp.report.page_text import (
+from itergp.report.page.text import (
     Json,
     column,
     count,
