@@ -18,7 +18,7 @@ from common import best_time, print_table
 from itergp import Matern32
 from itergp.linalg import engines
 from itergp.linalg.engines import TileCache, no_tick
-from itergp.prior.kernels import parameters
+from itergp.prior.parameters import parameters
 
 D = 10
 KERNELS = {

@@ -61,40 +61,20 @@ if TYPE_CHECKING:
     from itergp.posterior.combined import condition as condition
     from itergp.prior.gp import GaussianProcess as GaussianProcess
     from itergp.prior.gp import Prior as Prior
-    from itergp.prior.kernels import (
-        RBF as RBF,
-    )
-    from itergp.prior.kernels import (
-        Constant as Constant,
-    )
-    from itergp.prior.kernels import (
-        Kernel as Kernel,
-    )
-    from itergp.prior.kernels import (
-        Linear as Linear,
-    )
-    from itergp.prior.kernels import (
-        Matern12 as Matern12,
-    )
-    from itergp.prior.kernels import (
-        Matern32 as Matern32,
-    )
-    from itergp.prior.kernels import (
-        Matern52 as Matern52,
-    )
-    from itergp.prior.kernels import (
-        Periodic as Periodic,
-    )
-    from itergp.prior.kernels import (
-        RationalQuadratic as RationalQuadratic,
-    )
-    from itergp.prior.kernels import (
-        Stationary as Stationary,
-    )
+    from itergp.prior.kernel import Kernel as Kernel
+    from itergp.prior.linear import Linear as Linear
     from itergp.prior.means import ConstantMean as ConstantMean
     from itergp.prior.means import LinearMean as LinearMean
     from itergp.prior.means import Mean as Mean
     from itergp.prior.means import Zero as Zero
+    from itergp.prior.stationary import RBF as RBF
+    from itergp.prior.stationary import Constant as Constant
+    from itergp.prior.stationary import Matern12 as Matern12
+    from itergp.prior.stationary import Matern32 as Matern32
+    from itergp.prior.stationary import Matern52 as Matern52
+    from itergp.prior.stationary import Periodic as Periodic
+    from itergp.prior.stationary import RationalQuadratic as RationalQuadratic
+    from itergp.prior.stationary import Stationary as Stationary
     from itergp.solver.loop import iterate as iterate
     from itergp.solver.loop import solve as solve
     from itergp.solver.policies import (
@@ -159,8 +139,10 @@ _ROOMS = {
     "itergp.linalg.compute": "Compute",
     "itergp.posterior.combined": "Posterior condition",
     "itergp.prior.gp": "GaussianProcess Prior",
-    "itergp.prior.kernels": "RBF Constant Kernel Linear Matern12 Matern32 Matern52 Periodic "
-    "RationalQuadratic Stationary",
+    "itergp.prior.kernel": "Kernel",
+    "itergp.prior.linear": "Linear",
+    "itergp.prior.stationary": "RBF Constant Matern12 Matern32 Matern52 Periodic RationalQuadratic "
+    "Stationary",
     "itergp.prior.means": "ConstantMean LinearMean Mean Zero",
     "itergp.solver.loop": "iterate solve",
     "itergp.solver.policies": "Adversarial BlockKrylov ConjugateGradient Eigenvector "

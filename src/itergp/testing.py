@@ -17,7 +17,9 @@ from itergp.linalg import engines
 from itergp.linalg.gram import UNIT
 from itergp.posterior.combined import Posterior, condition
 from itergp.prior.gp import GaussianProcess, Prior
-from itergp.prior.kernels import Kernel, Matern32, parameters, with_parameters
+from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import parameters, with_parameters
+from itergp.prior.stationary import Matern32
 from itergp.solver.state import Status
 from itergp.solver.stopping import MaxActions
 

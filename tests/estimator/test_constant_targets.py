@@ -9,7 +9,7 @@ from itergp.data.rows import merge_rows
 from itergp.estimator.files import about, fitted_attributes
 from itergp.estimator.fitting import START_NOISE
 from itergp.estimator.inputs import KEPT
-from itergp.prior.kernels import parameters
+from itergp.prior.parameters import parameters
 
 
 def rows(n, seed, low=0.0, high=1.0):

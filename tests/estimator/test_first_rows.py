@@ -9,7 +9,7 @@ import pytest
 from itergp import IterGPRegressor
 from itergp.estimator.fitting import START_NOISE
 from itergp.estimator.inputs import ENOUGH, telling
-from itergp.prior.kernels import parameters
+from itergp.prior.parameters import parameters
 
 
 def stream(n, d=2, noise=0.3, seed=0, targets=None):

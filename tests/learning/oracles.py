@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from helpers import make_data
-from itergp.prior.kernels import parameters, with_parameters
+from itergp.prior.parameters import parameters, with_parameters
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from itergp.data.rows import merge_rows
 from itergp.learning import learn
 from itergp.learning.parameters import PRIOR_WIDTH
 from itergp.learning.training import METHODS
-from itergp.prior.kernels import parameters
+from itergp.prior.parameters import parameters
 
 ROWS = 200
 DISTINCT = (1, 2, 3, 5, 20, 100)

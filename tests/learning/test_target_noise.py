@@ -12,7 +12,7 @@ from itergp.learning.parameters import NOISE_RANGE, Evaluation, Space
 from itergp.learning.rows import Rows
 from itergp.learning.training import Run, _stages
 from itergp.linalg.compute import Compute
-from itergp.prior.kernels import parameters, with_parameters
+from itergp.prior.parameters import parameters, with_parameters
 
 START = 1.0 * Matern32([1.4, 1.4])
 

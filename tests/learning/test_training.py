@@ -11,7 +11,7 @@ from itergp.learning import learn
 from itergp.learning.exact import exact
 from itergp.learning.parameters import NOISE_RANGE, Space
 from itergp.learning.rows import Rows
-from itergp.prior.kernels import parameters
+from itergp.prior.parameters import parameters
 
 
 def drawn(n=400, d=2, lengthscale=(0.3, 3.0), noise=0.05, seed=0):

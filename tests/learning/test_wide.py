@@ -16,7 +16,7 @@ from itergp.learning.exact import exact
 from itergp.learning.parameters import Evaluation
 from itergp.learning.rows import Rows
 from itergp.learning.wide import Shared, SharedLikelihood, is_wide
-from itergp.prior.kernels import parameters
+from itergp.prior.parameters import parameters
 
 LEAVES = [RBF, Matern12, Matern32, Matern52, RationalQuadratic]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from itergp.linalg.engines import TileCache, no_tick
-from itergp.prior.kernels import RBF
+from itergp.prior.stationary import RBF
 
 native = pytest.importorskip("itergp.linalg._native", reason="the native engine was not built")
 tiles = native._tiles

@@ -6,7 +6,7 @@ import pytest
 from itergp.linalg import cholesky as module
 from itergp.linalg.cholesky import cholesky, factor, inverse
 from itergp.linalg.gram import Gram
-from itergp.prior.kernels import Matern32
+from itergp.prior.stationary import Matern32
 
 
 class Enough(Exception):  # noqa: N818 (no error)

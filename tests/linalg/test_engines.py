@@ -11,7 +11,7 @@ from itergp import RBF, Compute, InputError, Kernel, KernelError, MaxActions, Pr
 from itergp.linalg import engines
 from itergp.linalg._numpy import NumpyEngine
 from itergp.linalg.gram import Gram
-from itergp.prior.kernels import parameters
+from itergp.prior.parameters import parameters
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -9,7 +9,7 @@ import pytest
 from helpers import KERNELS
 from itergp import RBF, Constant, InputError, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
 from itergp.linalg import engines
-from itergp.prior.kernels import parameters
+from itergp.prior.parameters import parameters
 
 native = pytest.importorskip("itergp.linalg._native", reason="the native engine was not built")
 gradients = pytest.importorskip("itergp.linalg._native.gradients")

@@ -8,7 +8,7 @@ from itergp import RBF, Constant, Linear, Matern12, Matern32, Matern52, Periodic
 from itergp.linalg import _jax_neighbours
 from itergp.linalg.engines import no_tick
 from itergp.linalg.neighbours import _nearest_by_tree, coordinates, likelihood, nearest
-from itergp.prior.kernels import parameters, with_parameters
+from itergp.prior.parameters import parameters, with_parameters
 
 native = pytest.importorskip("itergp.linalg._native", reason="the native engine was not built")
 from itergp.linalg._native.neighbours import likelihood as native_likelihood  # noqa: E402

@@ -19,7 +19,7 @@ from itergp.linalg.weighted import (
     low_rank_gradient,
     symmetric_gradient,
 )
-from itergp.prior.kernels import parameters
+from itergp.prior.parameters import parameters
 
 reference = engines.get("numpy").gradient  # by differences
 

@@ -25,7 +25,8 @@ from itergp import (
 )
 from itergp.linalg import engines
 from itergp.prior.distances import UNROLLED, distance, squared_distance
-from itergp.prior.kernels import OnColumns, Product, Scaled, Sum, parameters, with_parameters
+from itergp.prior.kernel import OnColumns, Product, Scaled, Sum
+from itergp.prior.parameters import parameters, with_parameters
 
 rng = np.random.default_rng(0)
 X, Z = rng.uniform(-2, 2, (17, 2)), rng.uniform(-2, 2, (9, 2))

@@ -5,16 +5,8 @@ import pytest
 
 from itergp import Compute, MaxActions, Prior, PseudoInput, condition
 from itergp.prior.distances import distance
-from itergp.prior.kernels import (
-    RBF,
-    Kernel,
-    Matern12,
-    Matern32,
-    Matern52,
-    Periodic,
-    RationalQuadratic,
-    Stationary,
-)
+from itergp.prior.kernel import Kernel
+from itergp.prior.stationary import RBF, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
 
 UNIT = float(np.finfo(np.float32).eps) / 2
 

@@ -12,7 +12,7 @@ from itergp.estimator.regressor import IterGPRegressor
 from itergp.linalg.compute import peak_bytes
 from itergp.metrics import coverage, nll, rmse
 from itergp.posterior.combined import Posterior
-from itergp.prior.kernels import Matern32
+from itergp.prior.stationary import Matern32
 from itergp.solver.policies import PseudoInput
 from itergp.solver.stopping import MaxActions
 

@@ -32,7 +32,7 @@ def _here(as_json: bool) -> None:
     import itergp
     from itergp.linalg.compute import Compute, available_bytes
     from itergp.linalg.engines import choose
-    from itergp.prior.kernels import Matern32
+    from itergp.prior.stationary import Matern32
 
     engines = {n: choose(Compute(), Matern32(), n, 10) for n in (1_000, 20_000)}
     versions = {name: version(name) for name in ("numpy", "scipy", "jax", "scikit-learn")}

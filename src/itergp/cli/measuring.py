@@ -13,7 +13,7 @@ from itergp.estimator.regressor import BATCH_BYTES, NEIGHBOURS, IterGPRegressor
 from itergp.fitted.units import Parts
 from itergp.posterior.bounds import batches
 from itergp.posterior.uncertainty import EXACT_ROWS, PASSES, Shares, half_width, is_exact, ratio, taken_apart
-from itergp.prior.kernels import parameters
+from itergp.prior.parameters import parameters
 from itergp.report.measure.fitted import formula
 from itergp.report.measure.price import affordable_passes, seconds_for
 from itergp.solver.state import Status

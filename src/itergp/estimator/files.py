@@ -14,7 +14,7 @@ from itergp.fitted.units import Scaling
 from itergp.learning.endings import Ending, Learning
 from itergp.posterior.combined import Posterior
 from itergp.posterior.targets import TargetPosterior
-from itergp.prior.kernels import parameters, with_parameters
+from itergp.prior.parameters import parameters, with_parameters
 from itergp.solver.stopping import StoppingCriterion
 from itergp.storage import Checkpoint
 from itergp.storage.checks import array_of, counted, number

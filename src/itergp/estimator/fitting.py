@@ -20,7 +20,7 @@ from itergp.linalg.compute import Compute
 from itergp.posterior.combined import NEW_ROWS, Posterior
 from itergp.posterior.targets import TargetPosterior
 from itergp.prior.gp import Prior
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 from itergp.prior.means import Mean
 from itergp.solver.loop import accept_waiting, solve
 from itergp.solver.more_data import extend

@@ -8,18 +8,10 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError
-from itergp.prior.kernels import (
-    RBF,
-    Constant,
-    Kernel,
-    Linear,
-    Matern12,
-    Matern32,
-    Matern52,
-    Periodic,
-    RationalQuadratic,
-)
+from itergp.prior.kernel import Kernel
+from itergp.prior.linear import Linear
 from itergp.prior.means import ConstantMean, LinearMean, Mean, Zero
+from itergp.prior.stationary import RBF, Constant, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
 from itergp.validate import Array, choice
 
 KERNELS: dict[str, type] = {

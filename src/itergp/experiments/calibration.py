@@ -22,7 +22,7 @@ from itergp.experiments.running import Cell, Experiment, Options, Record, Table
 from itergp.metrics import calibration_curve, mean_and_interval
 from itergp.posterior.combined import condition
 from itergp.prior.gp import Prior
-from itergp.prior.kernels import Matern32
+from itergp.prior.stationary import Matern32
 from itergp.solver.policies import ConjugateGradient, Eigenvector, PseudoInput, RandomAction, UnitVector
 from itergp.solver.stopping import MaxActions
 

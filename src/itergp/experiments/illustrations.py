@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from itergp.prior.gp import Prior
-from itergp.prior.kernels import Matern32
+from itergp.prior.stationary import Matern32
 from itergp.solver.policies import ConjugateGradient, Eigenvector, PseudoInput, UnitVector
 
 NOISE = 0.01

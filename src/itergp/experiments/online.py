@@ -19,7 +19,7 @@ from itergp.experiments import style
 from itergp.experiments.running import Cell, Experiment, Options, Record, Table
 from itergp.posterior.combined import Posterior, condition
 from itergp.prior.gp import Prior
-from itergp.prior.kernels import Matern32
+from itergp.prior.stationary import Matern32
 from itergp.solver.policies import ConjugateGradient, PseudoInput, UnitVector
 from itergp.solver.stopping import MaxActions
 

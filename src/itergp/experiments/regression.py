@@ -19,7 +19,9 @@ from itergp.errors import InputError
 from itergp.experiments.records import read_lines
 from itergp.experiments.running import Cell, Options, Record
 from itergp.prior.gp import Prior
-from itergp.prior.kernels import RBF, Kernel, Matern12, Matern32, parameters, with_parameters
+from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import parameters, with_parameters
+from itergp.prior.stationary import RBF, Matern12, Matern32
 
 KERNELS: dict[str, Callable[[Any], Kernel]] = {"Matern 1/2": Matern12, "RBF": RBF, "Matern 3/2": Matern32}
 REAL = ("parkinsons", "bike", "protein", "keggdirected", "keggundirected")

@@ -23,7 +23,7 @@ from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
 from itergp.linalg.weighted import added, diagonal_gradient, low_rank_columns_gradient, low_rank_gradient
 from itergp.prior.gp import Prior
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 from itergp.solver.problem import Problem
 
 

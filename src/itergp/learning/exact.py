@@ -13,7 +13,7 @@ from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
 from itergp.linalg.weighted import symmetric_gradient
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 from itergp.validate import count
 
 

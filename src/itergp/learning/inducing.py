@@ -18,7 +18,8 @@ from itergp.linalg._jax import as_tree, differentiable, point_variances
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import choose, get
 from itergp.linalg.weighted import added, diagonal_gradient, no_slopes
-from itergp.prior.kernels import Kernel, parameters
+from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import parameters
 from itergp.validate import count, inputs, positive
 
 

@@ -33,7 +33,7 @@ from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.weighted import added, low_rank_gradient
 from itergp.prior.gp import Prior
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 from itergp.solver.problem import Problem
 from itergp.validate import count, positive
 

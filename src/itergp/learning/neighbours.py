@@ -14,7 +14,7 @@ from itergp.learning.parameters import Evaluation
 from itergp.learning.rows import Rows, sound
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.neighbours import coordinates, likelihood, nearest
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 
 
 @dataclass(frozen=True, eq=False)

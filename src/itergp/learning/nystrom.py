@@ -13,7 +13,7 @@ import scipy.linalg
 from itergp.linalg.engines import Engine
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.linalg.weighted import Slopes, added, gradient
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 
 # Of the mean of k(z, z), on the diagonal of K_ZZ. Inducing variables f(z) + noise are inducing variables too,
 # so with any jitter a bound stays a bound.

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from itergp.data.rows import variances
-from itergp.prior.kernels import Kernel, OnColumns, Periodic, parameters, with_parameters
+from itergp.prior.kernel import Kernel, OnColumns
+from itergp.prior.parameters import parameters, with_parameters
+from itergp.prior.stationary import Periodic
 
 if TYPE_CHECKING:
     from itergp.learning.rows import Rows
@@ -32,7 +34,7 @@ class Evaluation:
     and the noise."""
 
     value: float
-    kernel: dict[str, Any]  # by path, as `itergp.prior.kernels.parameters` names them
+    kernel: dict[str, Any]  # by path, as `itergp.prior.parameters.parameters` names them
     noise: Any  # a number, or one for each target
 
 
@@ -152,7 +154,7 @@ Unit = tuple[Any, tuple[float, float], float]
 
 
 def _units(kernel: Kernel, spread: np.ndarray, variance: float, prefix: str = "") -> dict[str, Unit]:
-    """By path, as `itergp.prior.kernels.parameters` has them: each kernel in the units of the columns that
+    """By path, as `itergp.prior.parameters.parameters` has them: each kernel in the units of the columns that
     it sees."""
     if isinstance(kernel, OnColumns):
         spread = spread[list(kernel.columns)]

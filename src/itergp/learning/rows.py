@@ -13,7 +13,7 @@ from itergp.data.spread import centre_and_spread
 from itergp.errors import InputError, KernelError
 from itergp.learning.parameters import Evaluation, Objective
 from itergp.linalg.weighted import Slopes, no_slopes
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 from itergp.validate import finite, inputs, targets
 
 WORST = 1e10  # nats per observation where nothing could be computed: finite, so that an optimiser steps back

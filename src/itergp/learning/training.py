@@ -23,7 +23,7 @@ from itergp.learning.wide import MOST_ROWS, Shared, is_wide
 from itergp.learning.wide import stages as wide_stages
 from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_working_room
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 from itergp.validate import choice, noise_variance
 
 METHODS = ("auto", "neighbours", "exact", "subset", "iterative", "sgpr", "elbo", "none")

@@ -30,7 +30,9 @@ from itergp.learning.rows import Rows, sound
 from itergp.linalg.cholesky import with_jitter
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.engines import Tick, no_tick
-from itergp.prior.kernels import Kernel, Scaled, Stationary, parameters, with_parameters
+from itergp.prior.kernel import Kernel, Scaled
+from itergp.prior.parameters import parameters, with_parameters
+from itergp.prior.stationary import Stationary
 
 if TYPE_CHECKING:
     from itergp.learning.training import Run, Stage

@@ -18,7 +18,8 @@ import numpy as np
 from itergp.linalg.engines import GRADIENT_TILE, TiledEngine
 from itergp.linalg.libraries import require_jax
 from itergp.prior.distances import squared_distance
-from itergp.prior.kernels import Kernel, OnColumns, Product, Scaled, Stationary, Sum
+from itergp.prior.kernel import Kernel, OnColumns, Product, Scaled, Sum
+from itergp.prior.stationary import Stationary
 
 
 def register(kernel: Kernel) -> None:

@@ -17,7 +17,8 @@ from jax.scipy.linalg import solve_triangular
 from itergp.linalg._jax import as_tree, differentiable
 from itergp.linalg.engines import Tick
 from itergp.prior.distances import UNROLLED
-from itergp.prior.kernels import Kernel, parameters
+from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import parameters
 
 CHUNK = 256  # matrices at once: larger batches of small factorisations hang on some machines
 

@@ -4,7 +4,8 @@ to pay."""
 import numpy as np
 
 from itergp.linalg.engines import TiledEngine
-from itergp.prior.kernels import Kernel, parameters, with_parameters
+from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import parameters, with_parameters
 
 
 class NumpyEngine(TiledEngine):

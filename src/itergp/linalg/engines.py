@@ -15,7 +15,7 @@ import numpy as np
 from itergp.errors import InputError, KernelError, MemoryLimitError
 from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_jax
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 
 # larger tiles, with what autodiff keeps of them, leave the cache: measured slower per entry
 GRADIENT_TILE = 512

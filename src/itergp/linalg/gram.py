@@ -10,7 +10,7 @@ from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import SMALL, Tick, TileCache, choose, no_tick
 from itergp.linalg.libraries import require_working_room
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 from itergp.validate import as_float64, finite, inputs
 
 # Rounding of K q for a unit vector q, over u (|K q| + k0 amplification sqrt(rows)): the first part because

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from itergp.linalg.engines import Tick, no_tick
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 
 TREE_FEATURES = 8  # a k-d tree up to here, brute force beyond
 

@@ -13,7 +13,8 @@ import numpy as np
 from itergp.linalg.engines import GRADIENT_TILE as TILE
 from itergp.linalg.engines import Engine, Tick, get, no_tick
 from itergp.linalg.gram import Gram
-from itergp.prior.kernels import Kernel, parameters, with_parameters
+from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import parameters, with_parameters
 
 Slopes = dict[str, Any]  # by the path of the parameter
 ROWS = 2048  # of a low-rank gradient between two ticks

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 
 from itergp.linalg.compute import require_bytes
 from itergp.prior.gp import gaussian_draws
-from itergp.prior.kernels import Constant, Kernel, Linear, OnColumns, Product, RandomFeatures, Scaled, Sum
+from itergp.prior.kernel import Kernel, OnColumns, Product, RandomFeatures, Scaled, Sum
+from itergp.prior.linear import Linear
+from itergp.prior.stationary import Constant
 
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior

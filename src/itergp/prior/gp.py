@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from itergp.errors import InputError
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 from itergp.prior.means import Mean, Zero
 from itergp.validate import count, inputs
 

@@ -12,7 +12,7 @@ from itergp.errors import InputError, KernelError, PrecisionWarning
 from itergp.linalg.compute import Compute
 from itergp.linalg.gram import Gram
 from itergp.prior.gp import Prior
-from itergp.prior.kernels import Kernel
+from itergp.prior.kernel import Kernel
 from itergp.prior.means import MeanOfTarget
 from itergp.validate import inputs, noise_variance, targets
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from itergp.errors import InputError
 from itergp.linalg.low_rank import DiagonalPlusLowRank
-from itergp.prior import kernels, means
+from itergp.prior import kernel, linear, means, stationary
 from itergp.solver import policies, stopping
 from itergp.storage.files import Malformed, Tensors, array_digest
 
@@ -32,7 +32,9 @@ def _classes(module: ModuleType, base: type) -> dict[str, type]:
 
 # Every class of these files, by its name: what is added there can be stored.
 LIBRARY: dict[str, type] = {
-    **_classes(kernels, kernels.Kernel),
+    **_classes(kernel, kernel.Kernel),
+    **_classes(stationary, kernel.Kernel),
+    **_classes(linear, kernel.Kernel),
     **_classes(means, means.Mean),
     **_classes(policies, policies.Policy),
     **_classes(stopping, stopping.StoppingCriterion),

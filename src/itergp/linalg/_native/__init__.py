@@ -16,19 +16,8 @@ import numpy as np
 
 from itergp.linalg.engines import Engine, Tick, TileCache, get
 from itergp.linalg.memory import cores
-from itergp.prior.kernels import (
-    RBF,
-    Constant,
-    Kernel,
-    Matern12,
-    Matern32,
-    Matern52,
-    OnColumns,
-    Periodic,
-    RationalQuadratic,
-    Scaled,
-    Sum,
-)
+from itergp.prior.kernel import Kernel, OnColumns, Scaled, Sum
+from itergp.prior.stationary import RBF, Constant, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
 
 try:
     _tiles: Any = importlib.import_module("itergp.linalg._native._tiles")

@@ -17,7 +17,9 @@ import numpy as np
 from itergp.errors import InputError
 from itergp.linalg._native import _tiles
 from itergp.linalg._native.leaves import Leaf, leaves
-from itergp.prior.kernels import Constant, Kernel, RationalQuadratic, with_parameters
+from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import with_parameters
+from itergp.prior.stationary import Constant, RationalQuadratic
 from itergp.validate import as_float64, finite
 
 GROUP, TOTALS = _tiles.GROUP, _tiles.TOTALS

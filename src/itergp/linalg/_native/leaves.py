@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from itergp.linalg._native import _PROFILES
-from itergp.prior.kernels import Constant, Kernel, OnColumns, Periodic, RationalQuadratic, Scaled, Sum
+from itergp.prior.kernel import Kernel, OnColumns, Scaled, Sum
+from itergp.prior.stationary import Constant, Periodic, RationalQuadratic
 
 
 @dataclass(frozen=True)

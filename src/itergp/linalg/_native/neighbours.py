@@ -7,7 +7,8 @@ import numpy as np
 from itergp.linalg._native import BLOCK, _blocks, _tiles
 from itergp.linalg._native.leaves import Leaf, leaves
 from itergp.linalg.engines import Tick
-from itergp.prior.kernels import Constant, Kernel, RationalQuadratic
+from itergp.prior.kernel import Kernel
+from itergp.prior.stationary import Constant, RationalQuadratic
 
 ROWS = 4  # of a panel of the search
 CHUNK = _tiles.CHUNK

@@ -8,7 +8,8 @@ from itergp.estimator.names import Translated, translate_kernel
 from itergp.learning.parameters import Space
 from itergp.learning.rows import Rows
 from itergp.posterior.combined import Posterior
-from itergp.prior.kernels import Kernel, OnColumns, Product, Scaled, Sum, parameters
+from itergp.prior.kernel import Kernel, OnColumns, Product, Scaled, Sum
+from itergp.prior.parameters import parameters
 from itergp.solver.policies import Schedule
 from itergp.storage.states import NotStored
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from itergp.posterior.combined import Posterior
 from itergp.posterior.uncertainty import variance_by
-from itergp.prior.kernels import Kernel, parameters
+from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import parameters
 from itergp.report.measure.points import path_at
 
 FEATURES, SPREAD_OVER = 4, 8  # slices of one target, and of all of them

@@ -1,0 +1,222 @@
+"""Kernels: each is its formula plus a few lines.
+
+A formula is written once, against the array namespace of its input, so the same lines run in NumPy, inside
+JAX tiles and under autodiff. A kernel is a frozen dataclass whose fields are its parameters (numbers,
+arrays, other kernels); a field that is not a parameter, such as a choice of columns, is marked with
+`metadata={"static": True}`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from itergp.errors import InputError, KernelError
+from itergp.prior import rounding
+from itergp.validate import positive_scalar
+
+Array = Any  # NumPy arrays and JAX arrays alike
+RandomFeatures = Callable[[np.ndarray], np.ndarray]
+
+
+class Kernel(ABC):
+    """A positive semi-definite function k(x, x')."""
+
+    @abstractmethod
+    def __call__(self, X0: Array, X1: Array) -> Array:
+        """The matrix k(X0, X1), shape (n0, n1)."""
+
+    def diagonal(self, X: Array) -> Array:
+        """k(x, x) for each row of X. Correct for any kernel; cheaper where the formula is known."""
+        xp = X.__array_namespace__()
+        return xp.stack([self(X[i : i + 1], X[i : i + 1])[0, 0] for i in range(X.shape[0])])
+
+    @property
+    def stationary(self) -> bool:
+        """True when k depends on x - x' only, so that inputs may be shifted."""
+        return False
+
+    def embedding(self, X: np.ndarray) -> np.ndarray | None:
+        """Coordinates in which k falls with Euclidean distance, if there are such: the kernel's own
+        metric."""
+        return None
+
+    def amplification(self, X: np.ndarray) -> float:
+        """How much rounding grows: entries evaluated in precision u err by about u * amplification * k(x,
+        x), in the mean.
+
+        Here measured on a few rows, which serves any kernel; where the formula is known, derived from it.
+        """
+        return rounding.measured(self, X)
+
+    def check_features(self, d: int) -> None:  # noqa: B027 (most kernels take any)
+        """Raise if the kernel cannot take inputs with d features."""
+
+    def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
+        """A map Phi from X to (n, size), possibly complex, with E[Phi Phi^H] = k(X, X)."""
+        raise KernelError(
+            f"{type(self).__name__} has no random features, so no sample of it is a function that is defined "
+            "everywhere. "
+            "Use posterior.sample(X) at given points, or give the kernel a `random_features` method."
+        )
+
+    def __add__(self, other: "Kernel") -> "Kernel":
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: "Kernel | float") -> "Kernel":
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(self, other)
+
+    __rmul__ = __mul__
+
+    def on(self, columns: Sequence[int]) -> "Kernel":
+        """The same kernel, of some columns of the input only."""
+        return OnColumns(self, tuple(np.atleast_1d(np.asarray(columns, dtype=object))))
+
+
+def check_sizes(kernel: Kernel, d: int) -> None:
+    """Raise if a parameter of the kernel has one value per feature, but not for d of them."""
+    for parameter in fields(kernel):  # type: ignore[arg-type]
+        size = np.size(getattr(kernel, parameter.name))
+        if np.ndim(getattr(kernel, parameter.name)) == 1 and size != d:
+            raise InputError(
+                f"{type(kernel).__name__}.{parameter.name} has {size} values, but the inputs have {d} "
+                "features; expected a number or one value per feature."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled(Kernel):
+    """scale * k"""
+
+    kernel: Kernel
+    scale: Any = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive_scalar("scale of a kernel", self.scale))
+
+    def __call__(self, X0: Array, X1: Array) -> Array:
+        return self.scale * self.kernel(X0, X1)
+
+    def diagonal(self, X: Array) -> Array:
+        return self.scale * self.kernel.diagonal(X)
+
+    @property
+    def stationary(self) -> bool:
+        return self.kernel.stationary
+
+    def embedding(self, X: np.ndarray) -> np.ndarray | None:
+        return self.kernel.embedding(X)
+
+    def amplification(self, X: np.ndarray) -> float:
+        return 1.0 + self.kernel.amplification(X)
+
+    def check_features(self, d: int) -> None:
+        self.kernel.check_features(d)
+
+    def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
+        features = self.kernel.random_features(rng, size, d)
+        return lambda X: np.sqrt(self.scale) * features(X)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair(Kernel):
+    left: Kernel
+    right: Kernel
+
+    @property
+    def stationary(self) -> bool:
+        return self.left.stationary and self.right.stationary
+
+    def check_features(self, d: int) -> None:
+        self.left.check_features(d)
+        self.right.check_features(d)
+
+
+class Sum(_Pair):
+    """k1 + k2"""
+
+    def amplification(self, X: np.ndarray) -> float:
+        return 1.0 + max(self.left.amplification(X), self.right.amplification(X))
+
+    def __call__(self, X0: Array, X1: Array) -> Array:
+        return self.left(X0, X1) + self.right(X0, X1)
+
+    def diagonal(self, X: Array) -> Array:
+        return self.left.diagonal(X) + self.right.diagonal(X)
+
+    def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
+        left = self.left.random_features(rng, size - size // 2, d)
+        right = self.right.random_features(rng, max(1, size // 2), d)
+        return lambda X: np.concatenate([left(X), right(X)], axis=1)
+
+
+class Product(_Pair):
+    """k1 * k2"""
+
+    def amplification(self, X: np.ndarray) -> float:
+        return self.left.amplification(X) + self.right.amplification(X)
+
+    def __call__(self, X0: Array, X1: Array) -> Array:
+        return self.left(X0, X1) * self.right(X0, X1)
+
+    def diagonal(self, X: Array) -> Array:
+        return self.left.diagonal(X) * self.right.diagonal(X)
+
+    def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
+        left = self.left.random_features(rng, size, d)
+        right = self.right.random_features(rng, size, d)
+        # features come in an order, of radii or of the parts of a sum: any may meet any
+        pairs = rng.permutation(size)
+        return lambda X: np.sqrt(size) * left(X) * right(X)[:, pairs]
+
+
+@dataclass(frozen=True, eq=False)
+class OnColumns(Kernel):
+    """k of some columns of the input"""
+
+    kernel: Kernel
+    columns: tuple[int, ...] = field(default=(), metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        columns = tuple(self.columns)
+        whole = all(isinstance(c, int | np.integer) and not isinstance(c, bool) and c >= 0 for c in columns)
+        if not columns or not whole or len(set(columns)) != len(columns):
+            raise InputError(
+                f"columns of `kernel.on(...)` is {list(columns)!r}; expected distinct column numbers from 0."
+            )
+        object.__setattr__(self, "columns", tuple(int(c) for c in columns))
+
+    def _select(self, X: Array) -> Array:
+        return X[:, np.array(self.columns)]
+
+    def __call__(self, X0: Array, X1: Array) -> Array:
+        return self.kernel(self._select(X0), self._select(X1))
+
+    def diagonal(self, X: Array) -> Array:
+        return self.kernel.diagonal(self._select(X))
+
+    @property
+    def stationary(self) -> bool:
+        return self.kernel.stationary
+
+    def embedding(self, X: np.ndarray) -> np.ndarray | None:
+        return self.kernel.embedding(self._select(X))
+
+    def amplification(self, X: np.ndarray) -> float:
+        return self.kernel.amplification(self._select(X))
+
+    def check_features(self, d: int) -> None:
+        if max(self.columns) >= d:
+            raise InputError(
+                f"kernel.on({list(self.columns)}) needs column {max(self.columns)}, but the inputs have {d} "
+                "features."
+            )
+        self.kernel.check_features(len(self.columns))
+
+    def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
+        features = self.kernel.random_features(rng, size, len(self.columns))
+        return lambda X: features(self._select(X))

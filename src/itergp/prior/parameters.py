@@ -1,0 +1,36 @@
+"""The parameters of a kernel by their paths, and the same kernel with others."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+from itergp.prior.kernel import Kernel
+
+
+def parameters(kernel: Kernel, prefix: str = "") -> dict[str, Any]:
+    """Every parameter by its path, such as {"kernel.lengthscale": 0.3, "scale": 2.0}."""
+    found: dict[str, Any] = {}
+    for part in fields(kernel):  # type: ignore[arg-type]
+        value = getattr(kernel, part.name)
+        if isinstance(value, Kernel):
+            found |= parameters(value, f"{prefix}{part.name}.")
+        elif not part.metadata.get("static"):
+            found[prefix + part.name] = value
+    return found
+
+
+def with_parameters(kernel: Kernel, values: dict[str, Any], check: bool = True) -> Kernel:
+    """The same kernel with other values for some of its parameters (`check=False`: any values, such as
+    gradients)."""
+    changes: dict[str, Any] = {}
+    for part in fields(kernel):  # type: ignore[arg-type]
+        inner = {path.partition(".")[2]: v for path, v in values.items() if path.startswith(part.name + ".")}
+        if inner:
+            changes[part.name] = with_parameters(getattr(kernel, part.name), inner, check)
+        elif part.name in values:
+            changes[part.name] = values[part.name]
+    if check:
+        return replace(kernel, **changes)  # type: ignore[type-var]
+    copy = object.__new__(type(kernel))
+    for part in fields(kernel):  # type: ignore[arg-type]
+        object.__setattr__(copy, part.name, changes.get(part.name, getattr(kernel, part.name)))
+    return copy
