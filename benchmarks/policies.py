@@ -34,8 +34,7 @@ from itergp import (
     condition,
 )
 from itergp.data.rows import merge_rows
-from itergp.experiments.beyond import CHECKS, follow, scores
-from itergp.experiments.beyond import POLICIES as SINGLE
+from itergp.experiments.beyond import CHECKS, POLICIES as SINGLE, follow, scores
 from itergp.learning import learn
 
 DATASETS = ("parkinsons", "bike", "protein", "keggdirected", "keggundirected")

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import latex2mathml.converter
 import matplotlib
-from docutils.nodes import SkipNode, reference
-from docutils.nodes import literal as literal_node
+from docutils.nodes import SkipNode, literal as literal_node, reference
 from numpy.typing import ArrayLike
 from sphinx.addnodes import pending_xref
 from sphinx.ext import autosummary
@@ -22,7 +21,7 @@ import itergp
 matplotlib.use("Agg")
 logging.getLogger("jax").setLevel(logging.WARNING)  # it would tell of every device that it did not find
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # for reading_order
+sys.path.insert(0, str(HERE))  # for reading_order and reference
 
 project = "itergp"
 author = "The itergp developers"
@@ -182,10 +181,18 @@ def copy_the_stepping_page(app, error):
         shutil.copytree(HERE / "stepping", Path(app.outdir) / "stepping", dirs_exist_ok=True)
 
 
+def write_the_reference(app):
+    """docs/api.md, of the public names as they are now."""
+    from reference import page
+
+    (HERE / "api.md").write_text(page(), encoding="utf-8")
+
+
 def setup(app):
     # examples end without plt.show()
     warnings.filterwarnings("ignore", message="Matplotlib is currently using agg")
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
+    app.connect("builder-inited", write_the_reference)
     app.connect("source-read", make_page_of_experiment)
     app.connect("source-read", leave_out_what_is_missing)
     app.connect("doctree-read", unlink_files)

@@ -5,8 +5,7 @@ import warnings
 
 import numpy as np
 import scipy.linalg
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from helpers import KERNELS, POLICIES
 from itergp import (

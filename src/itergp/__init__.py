@@ -13,163 +13,38 @@ the computation is stopped.
     posterior.mean(X_new), posterior.var(X_new), posterior.decompose(X_new).computational
 """
 
+import ast
 import importlib
-from typing import TYPE_CHECKING, Any
-
-# for type checkers and editors; at run time the names load when first used, so that imports stay fast
-if TYPE_CHECKING:
-    from itergp import baselines as baselines
-    from itergp import datasets as datasets
-    from itergp import metrics as metrics
-    from itergp import plots as plots
-    from itergp.errors import (
-        ForkError as ForkError,
-    )
-    from itergp.errors import (
-        InputError as InputError,
-    )
-    from itergp.errors import (
-        InterruptedWarning as InterruptedWarning,
-    )
-    from itergp.errors import (
-        ItergpError as ItergpError,
-    )
-    from itergp.errors import (
-        KernelError as KernelError,
-    )
-    from itergp.errors import (
-        LearningWarning as LearningWarning,
-    )
-    from itergp.errors import (
-        MemoryLimitError as MemoryLimitError,
-    )
-    from itergp.errors import (
-        PolicyError as PolicyError,
-    )
-    from itergp.errors import (
-        PrecisionWarning as PrecisionWarning,
-    )
-    from itergp.errors import (
-        StorageError as StorageError,
-    )
-    from itergp.errors import (
-        StorageWarning as StorageWarning,
-    )
-    from itergp.estimator.regressor import IterGPRegressor as IterGPRegressor
-    from itergp.linalg.compute import Compute as Compute
-    from itergp.posterior.combined import Posterior as Posterior
-    from itergp.posterior.combined import condition as condition
-    from itergp.prior.gp import GaussianProcess as GaussianProcess
-    from itergp.prior.gp import Prior as Prior
-    from itergp.prior.kernel import Kernel as Kernel
-    from itergp.prior.linear import Linear as Linear
-    from itergp.prior.means import ConstantMean as ConstantMean
-    from itergp.prior.means import LinearMean as LinearMean
-    from itergp.prior.means import Mean as Mean
-    from itergp.prior.means import Zero as Zero
-    from itergp.prior.stationary import RBF as RBF
-    from itergp.prior.stationary import Constant as Constant
-    from itergp.prior.stationary import Matern12 as Matern12
-    from itergp.prior.stationary import Matern32 as Matern32
-    from itergp.prior.stationary import Matern52 as Matern52
-    from itergp.prior.stationary import Periodic as Periodic
-    from itergp.prior.stationary import RationalQuadratic as RationalQuadratic
-    from itergp.prior.stationary import Stationary as Stationary
-    from itergp.solver.loop import iterate as iterate
-    from itergp.solver.loop import solve as solve
-    from itergp.solver.policies import (
-        Adversarial as Adversarial,
-    )
-    from itergp.solver.policies import (
-        BlockKrylov as BlockKrylov,
-    )
-    from itergp.solver.policies import (
-        ConjugateGradient as ConjugateGradient,
-    )
-    from itergp.solver.policies import (
-        Eigenvector as Eigenvector,
-    )
-    from itergp.solver.policies import (
-        Policy as Policy,
-    )
-    from itergp.solver.policies import (
-        PseudoInput as PseudoInput,
-    )
-    from itergp.solver.policies import (
-        RandomAction as RandomAction,
-    )
-    from itergp.solver.policies import (
-        Schedule as Schedule,
-    )
-    from itergp.solver.policies import (
-        SparseBlock as SparseBlock,
-    )
-    from itergp.solver.policies import (
-        UnitVector as UnitVector,
-    )
-    from itergp.solver.problem import Problem as Problem
-    from itergp.solver.state import State as State
-    from itergp.solver.state import Status as Status
-    from itergp.solver.stopping import (
-        MarginalVariance as MarginalVariance,
-    )
-    from itergp.solver.stopping import (
-        MaxActions as MaxActions,
-    )
-    from itergp.solver.stopping import (
-        MaxPasses as MaxPasses,
-    )
-    from itergp.solver.stopping import (
-        ResidualNorm as ResidualNorm,
-    )
-    from itergp.solver.stopping import (
-        StoppingCriterion as StoppingCriterion,
-    )
-    from itergp.solver.stopping import (
-        TimeBudget as TimeBudget,
-    )
+from pathlib import Path
+from typing import Any
 
 __version__ = "0.1.0"
 
-_ROOMS = {
-    "itergp.errors": "ForkError InputError InterruptedWarning ItergpError KernelError LearningWarning "
-    "MemoryLimitError "
-    "PolicyError PrecisionWarning StorageError StorageWarning",
-    "itergp.estimator.regressor": "IterGPRegressor",
-    "itergp.linalg.compute": "Compute",
-    "itergp.posterior.combined": "Posterior condition",
-    "itergp.prior.gp": "GaussianProcess Prior",
-    "itergp.prior.kernel": "Kernel",
-    "itergp.prior.linear": "Linear",
-    "itergp.prior.stationary": "RBF Constant Matern12 Matern32 Matern52 Periodic RationalQuadratic "
-    "Stationary",
-    "itergp.prior.means": "ConstantMean LinearMean Mean Zero",
-    "itergp.solver.loop": "iterate solve",
-    "itergp.solver.policies": "Adversarial BlockKrylov ConjugateGradient Eigenvector "
-    "Policy PseudoInput RandomAction Schedule SparseBlock UnitVector",
-    "itergp.solver.problem": "Problem",
-    "itergp.solver.state": "State Status",
-    "itergp.solver.stopping": "MarginalVariance MaxActions MaxPasses ResidualNorm StoppingCriterion "
-    "TimeBudget",
-}
-_WHERE = {name: room for room, names in _ROOMS.items() for name in names.split()}
-# rooms that are used by their own name: itergp.datasets.load("bike")
-_MODULES = ("baselines", "datasets", "metrics", "plots")
 
-__all__ = sorted(_WHERE)
+def _public_names() -> dict[str, str]:
+    """The module of each public name, from the stub beside this file: one list for all readers."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom) and node.module != "typing"]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+_WHERE = _public_names()
+# used by their own names, as in itergp.datasets.load("bike")
+_MODULES = [name for name, module in _WHERE.items() if module == "itergp"]
+
+__all__ = sorted(_WHERE.keys() - set(_MODULES))
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return _room(f"itergp.{name}")
+    """Names load when they are first used, so that `import itergp` is fast."""
     if name not in _WHERE:
         raise AttributeError(f"module 'itergp' has no attribute {name!r}")
-    value = getattr(_room(_WHERE[name]), name)
+    value = _module(f"itergp.{name}") if name in _MODULES else getattr(_module(_WHERE[name]), name)
     globals()[name] = value
     return value
 
 
-def _room(name: str) -> Any:
+def _module(name: str) -> Any:
     """Where address space is limited, the libraries below must fit: they would crash half way."""
     if name == "itergp.errors":
         return importlib.import_module(name)

@@ -3,8 +3,7 @@ data."""
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process import kernels as skl
+from sklearn.gaussian_process import GaussianProcessRegressor, kernels as skl
 
 from helpers import make_data
 from itergp import InputError, IterGPRegressor, Matern32, Prior, condition

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 from helpers import combined, data_folder, exact, load_split, textbook_cg
 from itergp import Matern32, Prior
-from itergp.baselines import cggp as fit_cggp
-from itergp.baselines import svgp as fit_svgp
+from itergp.baselines import cggp as fit_cggp, svgp as fit_svgp
 from itergp.cli.commands import app
 from itergp.data.rows import merge_rows, unmerged
 from itergp.datasets import synthetic

@@ -27,13 +27,13 @@ from itergp.solver.policies import ConjugateGradient
 matplotlib = pytest.importorskip("matplotlib")
 
 from itergp.plots import (  # noqa: E402 (where matplotlib is)
-    DRAWN,
-    new_figure,
     plot_calibration,
     plot_decomposition,
     plot_posterior,
     plot_trace,
 )
+from itergp.plots.drawing import new_figure  # noqa: E402
+from itergp.plots.slices import DRAWN  # noqa: E402
 
 NOISE = 0.01
 PRIOR = Prior(1.0 * Matern32(lengthscale=0.4))

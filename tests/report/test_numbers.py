@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import norm
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process import kernels as skl
+from sklearn.gaussian_process import GaussianProcessRegressor, kernels as skl
 from sklearn.metrics import root_mean_squared_error
 
 from itergp import RBF, IterGPRegressor, MaxActions, Status, metrics

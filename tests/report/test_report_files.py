@@ -124,8 +124,7 @@ def test_the_summary_and_the_page_use_the_same_words():
     from itergp.cli import drawing, measuring
     from itergp.report import numbers as function
     from itergp.report.measure import fitted, words
-    from itergp.report.page import page
-    from itergp.report.page import text as page_text
+    from itergp.report.page import page, text as page_text
 
     assert drawing.percent is words.percent
     assert measuring.formula is fitted.formula

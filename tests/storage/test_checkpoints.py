@@ -34,8 +34,7 @@ from itergp import (
     solve,
 )
 from itergp.linalg.compute import Compute
-from itergp.storage import Checkpoint, fingerprint
-from itergp.storage import files as storage_files
+from itergp.storage import Checkpoint, files as storage_files, fingerprint
 
 AT = make_data(30).X_new
 MANIFEST, LOCK = "manifest.json", ".itergp-lock"

@@ -22,8 +22,7 @@ from itergp import (
     StorageWarning,
     solve,
 )
-from itergp.storage import Checkpoint, fingerprint
-from itergp.storage import files as storage_files
+from itergp.storage import Checkpoint, files as storage_files, fingerprint
 
 MANIFEST, LOCK = "manifest.json", ".itergp-lock"
 DATA = make_data(30)

@@ -9,8 +9,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from itergp import InputError, MemoryLimitError, StorageError
 from itergp.tables import Layout, csv_text, read_table, write_table

@@ -6,10 +6,6 @@ GPyTorch has it; `svgp` with inducing points, collapsed or by the stochastic bou
 `benchmarks/baselines.py` compares each with GPyTorch.
 """
 
-from itergp.baselines.cggp import CGGP as CGGP
-from itergp.baselines.cggp import cggp as cggp
-from itergp.baselines.exact import ExactGP as ExactGP
-from itergp.baselines.exact import exact as exact
-from itergp.baselines.svgp import SVGP as SVGP
-from itergp.baselines.svgp import stochastic_svgp as stochastic_svgp
-from itergp.baselines.svgp import svgp as svgp
+from itergp.baselines.cggp import CGGP as CGGP, cggp as cggp
+from itergp.baselines.exact import ExactGP as ExactGP, exact as exact
+from itergp.baselines.svgp import SVGP as SVGP, stochastic_svgp as stochastic_svgp, svgp as svgp

@@ -114,6 +114,6 @@ def line(posterior: Posterior, points: int = 160) -> dict[str, object]:
 def _save(panels: list[dict[str, object]], path: Path | None) -> Path | None:
     if path is None or not panels:
         return None
-    from itergp.plots import save_line_plots
+    from itergp.plots.drawing import save_line_plots
 
     return save_line_plots(panels, path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from itergp import __version__
 from itergp.experiments.records import Line, plain
-from itergp.plots import require_matplotlib as require_matplotlib
+from itergp.plots.drawing import require_matplotlib as require_matplotlib
 
 if TYPE_CHECKING:
     from itergp.experiments.running import Experiment, Options

@@ -7,11 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from itergp.plots import BLACK, BLUE, GREEN, POLICY_COLOURS, PURPLE
-from itergp.plots import GREY as GREY
-from itergp.plots import band as band
-from itergp.plots import new_figure as new_figure
-from itergp.plots import ring as ring
+from itergp.plots.drawing import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY as GREY,
+    POLICY_COLOURS,
+    PURPLE,
+    band as band,
+    new_figure as new_figure,
+    ring as ring,
+)
 
 ORANGE, LILAC = "#ff7f0e", "#c5b0d5"
 _, RED, BROWN, PINK, CYAN, OLIVE = POLICY_COLOURS

@@ -8,7 +8,7 @@ import numpy as np
 from itergp.experiments import style
 from itergp.experiments.illustrations import NOISE, POLICIES, PRIOR, line, rounded
 from itergp.experiments.running import Cell, Experiment, Options, Record, Table
-from itergp.plots import plot_line
+from itergp.plots.drawing import plot_line
 from itergp.posterior.combined import condition
 from itergp.solver.stopping import MaxActions
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from itergp.data.spread import CONSTANT, binary_unit, centre_and_spread
 from itergp.errors import InputError
-from itergp.plots import Data, training_data
+from itergp.plots.slices import Data, training_data
 from itergp.posterior.uncertainty import Shares
 from itergp.validate import Array
 

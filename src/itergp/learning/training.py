@@ -19,8 +19,7 @@ from itergp.learning.endings import Ending, Learning
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Objective, Space
 from itergp.learning.rows import Rows, over_targets
-from itergp.learning.wide import MOST_ROWS, Shared, is_wide
-from itergp.learning.wide import stages as wide_stages
+from itergp.learning.wide import MOST_ROWS, Shared, is_wide, stages as wide_stages
 from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_working_room
 from itergp.prior.kernel import Kernel

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from itergp.linalg.engines import GRADIENT_TILE as TILE
-from itergp.linalg.engines import Engine, Tick, get, no_tick
+from itergp.linalg.engines import GRADIENT_TILE as TILE, Engine, Tick, get, no_tick
 from itergp.linalg.gram import Gram
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import parameters, with_parameters

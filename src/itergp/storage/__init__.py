@@ -7,7 +7,5 @@ takes a problem and its state apart and puts them together again, to the bit; `m
 `load`; `checkpoints.py` is `Checkpoint`.
 """
 
-from itergp.storage.checkpoints import Checkpoint as Checkpoint
-from itergp.storage.checkpoints import fingerprint as fingerprint
-from itergp.storage.models import load as load
-from itergp.storage.models import save as save
+from itergp.storage.checkpoints import Checkpoint as Checkpoint, fingerprint as fingerprint
+from itergp.storage.models import load as load, save as save

@@ -94,7 +94,7 @@ def encode(value: Any, put: Put, name: str) -> Any:
         return {"type": _class_name(type(value), name), "fields": inside}
     if hasattr(value, "__array__"):
         return _encode_array(np.asarray(value), put, name)
-    what = getattr(value, "__qualname__", type(value).__qualname__)
+    what = getattr(value, "__qualname__", getattr(value, "__name__", type(value).__qualname__))
     raise InputError(
         f"{name} is {what}, which cannot be stored: a file holds numbers, names and dataclasses of them, but "
         "no code. "

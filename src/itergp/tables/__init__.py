@@ -6,10 +6,10 @@ the place.
 model; `writing.py` writes results whole or not at all.
 """
 
-from itergp.tables.layout import Feature as Feature
-from itergp.tables.layout import Layout as Layout
-from itergp.tables.reading import Table as Table
-from itergp.tables.reading import read_table as read_table
-from itergp.tables.writing import csv_text as csv_text
-from itergp.tables.writing import table_format as table_format
-from itergp.tables.writing import write_table as write_table
+from itergp.tables.layout import Feature as Feature, Layout as Layout
+from itergp.tables.reading import Table as Table, read_table as read_table
+from itergp.tables.writing import (
+    csv_text as csv_text,
+    table_format as table_format,
+    write_table as write_table,
+)
