@@ -27,7 +27,7 @@ import numpy as np
 import itergp
 from itergp import Compute, MaxActions, Posterior, Prior, condition
 from itergp.posterior.targets import TargetPosterior, common_noise
-from itergp.solver.reweight import reweighted
+from itergp.solver.more_data import reweighted
 
 ROOMS = ("prior", "linalg", "solver", "posterior")  # whose code decides the outcome
 POLICIES = {

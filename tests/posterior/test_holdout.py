@@ -1,13 +1,12 @@
 """Held-out predictions without a refit are those of a posterior that never had the rows of the fold."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from helpers import KERNELS, POLICIES, dense, make_data, row_noise
-from itergp import RBF, Compute, LinearMean, Matern32, MaxActions, Posterior, Prior, UnitVector, condition
+from itergp import RBF, Compute, LinearMean, Matern32, MaxActions, Prior, UnitVector, condition
 from itergp.data.rows import merge_rows
+from itergp.linalg.basis import Columns
 from itergp.posterior.holdout import (
     WithoutFold,
     exact_variance_without,
@@ -17,6 +16,7 @@ from itergp.posterior.holdout import (
     with_targets,
 )
 from itergp.posterior.uncertainty import dense_factor
+from itergp.storage import load, save
 
 N, RANK = 36, 12
 F = np.array([3, 10, 11, 29])
@@ -165,22 +165,18 @@ def test_a_prefix_is_the_posterior_with_so_many_actions(policy):
         np.testing.assert_allclose(found.var(data.X_new), expected.var(data.X_new), rtol=1e-9)
 
 
-class Missing:
-    """What a file did not keep."""
-
-
-@pytest.mark.parametrize("kept_products", [True, False])
-def test_targets_follow_from_what_is_kept_for_predictions(kept_products):
+@pytest.mark.parametrize("rank", [N, N - 2])  # without and with K Q
+def test_targets_follow_from_what_a_file_keeps_for_predictions(rank, tmp_path):
     data, prior = make_data(N, targets=2), Prior(KERNELS["matern32"])
-    posterior = condition(prior, data.X, data.y, row_noise(N), UnitVector(block_size=5), MaxActions(N))
-    problem = posterior.problem.with_targets(Missing())
-    problem._set(y=data.y[:0])  # only its dimensions are known
-    basis = posterior.state.basis if kept_products else replace(posterior.state.basis, KQ=Missing())
-    lost = Posterior(problem, replace(posterior.state, problem=problem, basis=basis))
+    posterior = condition(prior, data.X, data.y, row_noise(N), UnitVector(block_size=5), MaxActions(rank))
+    save(tmp_path / "model", posterior, refinable=False)
+    lost = load(tmp_path / "model")[0]
+    assert isinstance(lost.state.basis.KQ, Columns) == (rank < N)
     found = with_targets(lost)
     np.testing.assert_allclose(found.problem.b, data.y, atol=1e-12)
     np.testing.assert_allclose(found.problem.y, data.y, atol=1e-12)
     np.testing.assert_allclose(products(found, F), products(posterior, F), atol=1e-12)
+    assert found.status is posterior.status
     assert with_targets(posterior) is posterior
 
 

@@ -20,7 +20,7 @@ from itergp import (
     condition,
 )
 from itergp.posterior.holdout import WithoutFold
-from itergp.solver.reweight import reweighted
+from itergp.solver.more_data import reweighted
 
 SLACK = 1e-11  # of k(x, x): rounding of the oracle; without the finer product the variance was 3e-9 too low
 

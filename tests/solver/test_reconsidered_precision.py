@@ -19,9 +19,8 @@ from itergp import (
     UnitVector,
     condition,
 )
-from itergp.solver.more_data import extend
+from itergp.solver.more_data import extend, reweighted
 from itergp.solver.problem import FLOAT32_ROWS
-from itergp.solver.reweight import reweighted
 
 NOISE, LITTLE = 0.01, 1e-5
 KERNEL = 1.0 * Matern32(0.05)

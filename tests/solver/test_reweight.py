@@ -17,7 +17,7 @@ from itergp import (
     condition,
     solve,
 )
-from itergp.solver.reweight import reweighted
+from itergp.solver.more_data import reweighted
 
 DATA = make_data(40, seed=3)
 PRIOR = Prior(KERNELS["matern32"], LinearMean([0.3, -0.2], 0.1))
@@ -41,7 +41,7 @@ def test_it_is_a_fresh_run_over_the_same_actions(policy, noise):
     assert old.problem.gram.passes == passes
     assert new.rank == fresh.rank == old.rank
     for name in FIELDS:
-        got, expected = getattr(new, name), getattr(fresh, name)
+        got, expected = getattr(new.belief, name), getattr(fresh.belief, name)
         got, expected = (got[: new.rank], expected[: new.rank]) if name == "z" else (got, expected)
         np.testing.assert_allclose(got, expected, rtol=1e-7, atol=1e-8, err_msg=name)
     at = DATA.X_new

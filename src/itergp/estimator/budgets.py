@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from itergp.errors import InputError
 from itergp.linalg.memory import available_bytes
 from itergp.solver.state import Progress, State, Status
@@ -100,6 +102,9 @@ class FromTheStart(StoppingCriterion):
     @property
     def reads_residual(self) -> bool:
         return self.criterion.reads_residual
+
+    def contradicted(self, begun: Progress, state: State, true_residual: np.ndarray) -> bool:
+        return self.criterion.contradicted(Progress(), state, true_residual)
 
 
 def actions_in_memory(n: int) -> int:

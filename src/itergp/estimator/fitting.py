@@ -23,10 +23,9 @@ from itergp.prior.gp import Prior
 from itergp.prior.kernel import Kernel
 from itergp.prior.means import Mean
 from itergp.solver.loop import accept_waiting, solve
-from itergp.solver.more_data import extend
+from itergp.solver.more_data import extend, reweighted
 from itergp.solver.policies import UnitVector
 from itergp.solver.problem import Problem, centred, check_kernel_values
-from itergp.solver.reweight import reweighted
 from itergp.solver.state import State, Status
 from itergp.solver.stopping import MaxActions, StoppingCriterion
 from itergp.validate import as_float64, choice

@@ -6,7 +6,7 @@ the rows of F. Every product it needs is in K Q or in a small kernel tile, so th
 is optimistic by what the choice of the actions, and the hyper-parameters, took from y_F.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -153,29 +153,15 @@ def _latent(A: np.ndarray, posterior: Posterior, F: np.ndarray) -> np.ndarray:
 
 
 def prefix(posterior: Posterior, rank: int) -> Posterior:
-    """The posterior after the first `rank` of its actions, for predictions; no product is made."""
-    state, problem = posterior.state, posterior.problem
-    c = state.factor.solve_transposed(state.z[:rank], rank)
-    v = state.basis.combine(c)
-    residual = problem.b - state.basis.KQ.combine(c) - problem.N[:, None] * v
-    return Posterior(
-        problem, replace(state, rank=rank, representer_weights=v, residual=residual), posterior.policy
-    )
+    """The posterior after the first `rank` of its actions; no product is made."""
+    state = posterior.state.believing(posterior.state.belief.prefix(rank))
+    return Posterior(posterior.problem, state, posterior.policy)
 
 
 def with_targets(posterior: Posterior) -> Posterior:
-    """The posterior with its targets, where a file did not keep them: b = r + K v + N v."""
-    problem, state = posterior.problem, posterior.state
-    if isinstance(problem.b, np.ndarray):
-        return posterior
-    v = state.representer_weights
-    if isinstance(state.basis.KQ, Columns):
-        Kv = state.basis.KQ.combine(state.coefficients)
-    else:
-        Kv = problem.gram.cross(problem.X, v, state.basis.support())
-    complete = problem.with_targets(state.residual + Kv + problem.N[:, None] * v)
-    complete._set(y=complete.with_prior_mean(problem.X, complete.b))
-    return Posterior(complete, replace(state, problem=complete), posterior.policy)
+    """The posterior with its targets, where a file did not keep them."""
+    state = posterior.state.with_targets()
+    return posterior if state is posterior.state else Posterior(state.problem, state, posterior.policy)
 
 
 def products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:

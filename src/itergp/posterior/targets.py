@@ -3,7 +3,7 @@
 The actions are chosen in one run with the smallest of the noises. Krylov spaces do not depend on the
 noise; the precision of the products and the criteria that end a run do, and must do for the target that
 asks most of them. What each target's own noise makes of these actions follows from Q and K Q, without a
-pass over K (`solver/reweight.py`).
+pass over K (`solver/more_data.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,8 +21,8 @@ from itergp.posterior.local import LocalPosterior, nearest_rows
 from itergp.posterior.sampling import SampleFunction
 from itergp.posterior.uncertainty import Certificate, Decomposition, Share
 from itergp.solver.loop import Callback
+from itergp.solver.more_data import target_beliefs
 from itergp.solver.problem import Problem
-from itergp.solver.reweight import target_states
 from itergp.solver.state import State, Status, Step
 from itergp.solver.stopping import StoppingCriterion
 from itergp.validate import count
@@ -59,8 +59,11 @@ class TargetPosterior:
     @cached_property
     def each(self) -> tuple[Posterior, ...]:
         """One posterior for each target; computed when they are first asked for."""
-        states = target_states(self.shared.state, list(self.noise))
-        return tuple(Posterior(state.problem, state, self.policy) for state in states)
+        state = self.shared.state
+        return tuple(
+            Posterior(belief.problem, state.believing(belief), self.policy)
+            for belief in target_beliefs(state.belief, list(self.noise))
+        )
 
     # Predictions.
 

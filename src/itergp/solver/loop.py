@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,16 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from itergp.errors import InputError, InterruptedWarning, ItergpError, PolicyError
-from itergp.linalg.basis import Basis, Factor, cholesky_keeping
+from itergp.linalg.basis import Basis, cholesky_keeping
 from itergp.linalg.blas import NARROW, blas_threads
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
 from itergp.linalg.orthonormal import orthonormalise
+from itergp.solver.belief import FINER, Belief
 from itergp.solver.policies import Schedule
 from itergp.solver.problem import Problem
-from itergp.solver.state import FINER, Progress, Stage, State, Status
+from itergp.solver.state import Progress, Stage, State, Status
 from itergp.solver.stopping import StoppingCriterion
 
 # what is left of a unit action that lies in the span of earlier ones
@@ -62,7 +64,7 @@ def observe(state: State, policy: Any) -> State:
     state, S = propose(state, policy)  # Alg. 1, line 6
     if S is None:
         return _nothing_new(state, 0, none_left=True)
-    problem, basis = state.problem, state.basis
+    problem = state.problem
     Q, KQ, tau, dropped = orthonormal(S, state)
     if Q.shape[1] == 0:
         return _nothing_new(state, dropped)
@@ -84,12 +86,7 @@ def observe(state: State, policy: Any) -> State:
     z = scipy.linalg.solve_triangular(L_bb, alpha, lower=True, check_finite=False)
     return replace(
         state,
-        factor_A=_extend_A(state.factor_A, basis, Q, NQ),
-        basis=basis.append(Q, KQ),
-        factor=state.factor.append(W, L_bb),
-        z=np.concatenate([state.z, z]),
-        tau=np.concatenate([state.tau, tau]),
-        blocks=(*state.blocks, basis.size + kept.size),
+        belief=state.belief.observed(Q, KQ, tau, W, L_bb, z),
         progress=replace(state.progress, dropped=state.progress.dropped + dropped),
         idle=0,
     )
@@ -108,38 +105,38 @@ def _cross_block(state: State, Q: Any, K_hat_Q: np.ndarray, NQ: Any, tau: np.nda
 
 
 def accept(state: State, room: float = np.inf) -> State:
-    """Update the belief with the next columns of the last block (Alg. 1, lines 9 to 14), one after the
-    other."""
-    first, stop = state.rank, int(min(state.basis.size, state.rank + room))
+    """Update the belief with the next columns that wait, one after the other (Alg. 1, lines 9 to 14)."""
+    belief = state.belief
+    first, stop = belief.rank, int(min(belief.basis.size, belief.rank + room))
     if stop <= first or state.status is not None:
         return state
-    start, end = state.blocks[-2], state.blocks[-1]
-    D, F = new_directions(state, start, end)
-    N, v, r, variance = (
-        state.problem.N,
-        state.representer_weights.copy(),
-        state.residual.copy(),
-        state.training_variance.copy(),
+    N, v, r, variance, trace_GA = (
+        belief.problem.N,
+        belief.representer_weights.copy(),
+        belief.residual.copy(),
+        belief.training_variance.copy(),
+        belief.trace_GA,
     )
-    trace_GA = state.trace_GA
-    # column by column: the same bits wherever a budget cuts, and variances that only fall
-    for j in range(first, stop):
-        d, f = D[:, j - start], F[:, j - start]  # search direction with eta = 1, and K times it
-        Nd = N * d
-        v += np.outer(d, state.z[j])
-        r -= np.outer(f + Nd, state.z[j])
-        variance -= f * f
-        trace_GA += float(d @ Nd)
-    exact = stop == state.problem.n
-    return replace(
-        state,
-        rank=stop,
+    for start, end in pairwise(belief.blocks):
+        if end <= first or start >= stop:
+            continue
+        D, F = new_directions(belief, start, end)
+        # column by column: the same bits wherever a budget cuts, and variances that only fall
+        for j in range(max(first, start), min(stop, end)):
+            d, f = D[:, j - start], F[:, j - start]  # search direction with eta = 1, and K times it
+            Nd = N * d
+            v += np.outer(d, belief.z[j])
+            r -= np.outer(f + Nd, belief.z[j])
+            variance -= f * f
+            trace_GA += float(d @ Nd)
+    belief = belief.accepted(
+        stop,
         representer_weights=v,
         residual=r,
-        training_variance=np.maximum(variance, state.problem.variance_floor(state.problem.gram.diagonal())),
+        training_variance=np.maximum(variance, belief.problem.variance_floor(belief.problem.gram.diagonal())),
         trace_GA=trace_GA,
-        status=Status.EXACT if exact else None,
     )
+    return replace(state, belief=belief, status=Status.EXACT if stop == belief.problem.n else None)
 
 
 def accept_waiting(state: State) -> State:
@@ -149,12 +146,12 @@ def accept_waiting(state: State) -> State:
     return replace(state, progress=replace(state.progress, actions=state.rank))
 
 
-def new_directions(state: State, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+def new_directions(belief: Belief, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
     """D_b = (Q_b - Q G^{-1} Q^T K_hat Q_b) L_bb^{-T} and F_b = K D_b, for the block from start to stop."""
-    L = state.factor.L(stop)
-    back = -state.factor.solve_transposed(L[start:, :start].T, start)  # minus the part along earlier actions
+    L = belief.factor.L(stop)
+    back = -belief.factor.solve_transposed(L[start:, :start].T, start)  # minus the part along earlier actions
     C = np.concatenate([back, np.eye(stop - start)]) @ np.linalg.inv(L[start:, start:]).T
-    return state.basis.combine(C), state.basis.KQ.combine(C)
+    return belief.basis.combine(C), belief.basis.KQ.combine(C)
 
 
 def iterate(problem: Problem, policy: Any, state: State | None = None, seed: int = 0) -> Iterator[State]:
@@ -382,15 +379,6 @@ def _rounding(Q: Any, KQ: np.ndarray, gram: Gram, dtype: str) -> np.ndarray:
     return np.asarray(gram.rounding(reach, np.linalg.norm(KQ[:reach], axis=0), dtype))
 
 
-def _extend_A(factor: Factor | None, basis: Basis, Q: Any, NQ: Any) -> Factor | None:
-    if factor is None:
-        return None
-    NQ = NQ.toarray() if sp.issparse(NQ) else NQ
-    W = factor.solve(basis.inner(NQ))
-    A = np.asarray(Q.T @ NQ)
-    return factor.append(W, np.linalg.cholesky((A + A.T) / 2 - W.T @ W))
-
-
 class _OutOfTime(Exception):  # noqa: N818 (no error)
     pass
 
@@ -436,8 +424,8 @@ def _checked_end(state: State, stop: StoppingCriterion, begun: Progress, verdict
     state = replace(
         state, progress=replace(state.progress, passes=state.progress.passes + 1, entries=entries)
     )
-    confirmed = stop.verdict(begun, replace(state, residual=true / 1.01))
-    return state.ended(verdict if confirmed is verdict else Status.PRECISION_LIMIT)
+    contradicted = stop.contradicted(begun, state, true)
+    return state.ended(Status.PRECISION_LIMIT if contradicted else verdict)
 
 
 def _check_memory(state: State, policy: Any, actions: float) -> None:

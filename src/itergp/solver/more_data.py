@@ -1,5 +1,10 @@
-"""More rows for a state that has acted already: the actions stay, and are zero on the new rows (Thm. S7)."""
+"""The same actions for other data: more rows, other noise, other targets. No pass over K.
 
+Merged duplicates need it: a row that arrives again changes the mean and the noise of the row that stands
+for it. So do several targets that share K and the actions, but not the noise.
+"""
+
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -7,42 +12,94 @@ from numpy.typing import ArrayLike
 
 from itergp.linalg.basis import Basis, Columns, Factor
 from itergp.linalg.blas import NARROW
+from itergp.linalg.gram import UNIT
+from itergp.solver.belief import Belief, gram_of, noise_gram, trace_of_solve
 from itergp.solver.problem import Problem
-from itergp.solver.reweight import factor_of_noise, noise_gram
 from itergp.solver.state import State
 
 ENTRIES = 2**24  # of K at once: 128 MB
 
 
 def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = None) -> State:
-    """More data, same actions (Thm. S7): they are zero on the new rows, so no prediction changes."""
-    old, problem = state.problem, state.problem.extended(X, y, noise)
-    n, basis = old.n, state.basis
+    """More rows, same actions (Thm. S7): they are zero on the new rows, so no prediction changes."""
+    belief = state.belief
+    problem, n, basis, rank = (
+        belief.problem.extended(X, y, noise),
+        belief.problem.n,
+        belief.basis,
+        belief.rank,
+    )
     KQ_new = _products_on_new_rows(basis, problem, n)
-    F_new = state.factor.solve(KQ_new[:, : state.rank].T, state.rank)  # rows of K D
+    F_new = belief.factor.solve(KQ_new[:, :rank].T, rank)  # rows of K D
     k0 = problem.gram.diagonal()[n:]
     # one action after the other, as in the loop
     variance = np.subtract.reduce(np.concatenate([k0[None], F_new**2]))
     # K v at the new rows: K Q c, or K D z, which spares a few rows the solve for c
-    Kv_new = (
-        F_new.T @ state.z[: state.rank] if len(k0) <= NARROW else KQ_new[:, : state.rank] @ state.coefficients
+    Kv_new = F_new.T @ belief.z[:rank] if len(k0) <= NARROW else KQ_new[:, :rank] @ belief.coefficients
+    longer = replace(
+        belief, problem=problem, basis=basis.with_rows(KQ_new), factor_A=_same_A(belief, problem)
     )
-    return replace(
-        state,
-        problem=problem,
-        basis=basis.with_rows(KQ_new),
-        factor_A=_factor_A(state, problem),
-        policy=None,  # what a policy prepared was for the old rows: it starts anew
-        stage=None,
-        representer_weights=np.concatenate(
-            [state.representer_weights, np.zeros((problem.n - n, problem.targets))]
-        ),
-        residual=np.concatenate([state.residual, problem.b[n:] - Kv_new]),
-        training_variance=np.concatenate(
-            [state.training_variance, np.maximum(variance, problem.variance_floor(k0))]
-        ),
-        status=None,
+    return state.believing(
+        longer.knowing(
+            representer_weights=np.concatenate(
+                [belief.representer_weights, np.zeros((problem.n - n, problem.targets))]
+            ),
+            residual=np.concatenate([belief.residual, problem.b[n:] - Kv_new]),
+            training_variance=np.concatenate(
+                [belief.training_variance, np.maximum(variance, problem.variance_floor(k0))]
+            ),
+            trace_GA=belief.trace_GA,
+        )
     )
+
+
+def reweighted(state: State, noise: ArrayLike, y: ArrayLike) -> State:
+    """The state that the same actions would have led to with this noise and these targets."""
+    belief = state.belief
+    return state.believing(_under(belief, belief.problem.reweighted(noise, y), _projected_K(belief)))
+
+
+def target_beliefs(belief: Belief, noises: Sequence[ArrayLike]) -> tuple[Belief, ...]:
+    """What the same actions would have led to for each of several targets alone, with noises of their own."""
+    QKQ = _projected_K(belief)
+    return tuple(_under(belief, belief.problem.of_target(j, noise), QKQ) for j, noise in enumerate(noises))
+
+
+def _under(belief: Belief, problem: Problem, QKQ: np.ndarray) -> Belief:
+    """The same actions for another problem with the same K: G = Q^T K Q + Q^T N Q + diag(tau) anew."""
+    A = noise_gram(belief.basis, problem)
+    factor, tau = _factor(QKQ + A, belief.tau)
+    under = belief.under(problem, factor, _factor_A(A, problem), tau)
+    return under.knowing(trace_GA=trace_of_solve(factor, A, belief.rank))
+
+
+def _projected_K(belief: Belief) -> np.ndarray:
+    """Q^T K Q"""
+    return gram_of(belief.basis, belief.basis.KQ.between, belief.tau)
+
+
+def _factor(G: np.ndarray, tau: np.ndarray) -> tuple[Factor, np.ndarray]:
+    """L L^T = G + diag(tau); where rounding leaves G indefinite, tau is raised, which only raises
+    variances."""
+    if not len(G):
+        return Factor.empty(), tau
+    while True:
+        try:
+            return Factor.of(np.linalg.cholesky(G + np.diag(tau))), tau
+        except np.linalg.LinAlgError:
+            tau = 10.0 * np.maximum(tau, UNIT["float64"] * np.abs(np.diag(G)).max())
+
+
+def _factor_A(A: np.ndarray, problem: Problem) -> Factor | None:
+    """The factor of A = Q^T N Q, where the noise differs between rows."""
+    return Factor.of(np.linalg.cholesky(A)) if problem.noise_differs else None
+
+
+def _same_A(belief: Belief, problem: Problem) -> Factor | None:
+    """A = Q^T N Q does not change with zero rows; but it is needed once the noise differs between rows."""
+    if belief.factor_A is None and problem.noise_differs:
+        return _factor_A(noise_gram(belief.basis, belief.problem), problem)
+    return belief.factor_A if problem.noise_differs else None
 
 
 def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
@@ -69,10 +126,3 @@ def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
             np.concatenate([dense, np.zeros((problem.n - n, dense.shape[1]))]), n
         )
     return out
-
-
-def _factor_A(state: State, problem: Problem) -> Factor | None:
-    """A = Q^T N Q does not change with zero rows; but it is needed once the noise differs between rows."""
-    if state.factor_A is not None and problem.noise_differs:
-        return state.factor_A
-    return factor_of_noise(problem, lambda: noise_gram(state.basis, state.problem))

@@ -1,5 +1,4 @@
-"""State: what has been computed, and the belief about v* that follows. It alone crosses from computation
-to inference."""
+"""State: a belief, and where the run stands that leads to it."""
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -10,12 +9,8 @@ import numpy as np
 from itergp.linalg.basis import Basis, Factor
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.low_rank import DiagonalPlusLowRank
+from itergp.solver.belief import Belief
 from itergp.solver.problem import Problem
-
-# Entries of Q^T K Q between two actions come from the product whose tau is below this share of the other's;
-# from whichever is at hand where both are alike. The coarser one would err by its own tau, where sqrt(tau_1
-# tau_2) is allowed for.
-FINER = 0.1
 
 
 class Status(Enum):
@@ -82,22 +77,10 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Immutable. `rank` actions are accepted; `basis` and `factor` may hold more of a block that a budget
-    cut."""
+    """Immutable: what is believed, and the run so far. What a belief has is read here too."""
 
-    problem: Problem
-    basis: Basis
-    factor: Factor  # L L^T = G = Q^T K Q + Q^T N Q + diag(tau)
-    factor_A: Factor | None  # of A = Q^T N Q, where the noise differs between rows
-    z: np.ndarray  # L^{-1} Q^T b
-    tau: np.ndarray
-    blocks: tuple[int, ...]  # where each computed block starts, and where the last one ends
-    rank: int
-    representer_weights: np.ndarray  # v, (n, t)
-    residual: np.ndarray  # r = b - K_hat v, (n, t)
-    training_variance: np.ndarray  # k_i(x_j, x_j) at the training inputs
-    trace_GA: float  # tr(G^{-1} A), for the ELBO
-    seed: int
+    belief: Belief
+    seed: int = 0
     counter: int = 0  # of calls to policies
     policy: Any = None
     stage: Stage | None = None
@@ -109,24 +92,40 @@ class State:
 
     @staticmethod
     def start(problem: Problem, seed: int = 0) -> "State":
-        """No computation yet: the belief about v* is N(0, K_hat^{-1}), which gives back the prior (Eq. 2)."""
-        return State(
-            problem=problem,
-            basis=Basis.empty(problem.n),
-            factor=Factor.empty(),
-            factor_A=Factor.empty() if problem.noise_differs else None,
-            z=np.zeros((0, problem.targets)),
-            tau=np.zeros(0),
-            blocks=(0,),
-            rank=0,
-            representer_weights=np.zeros_like(problem.b),
-            residual=problem.b.copy(),
-            training_variance=problem.gram.diagonal(),
-            trace_GA=0.0,
-            seed=seed,
+        """No computation yet."""
+        return State(Belief.start(problem), seed)
+
+    def believing(self, belief: Belief) -> "State":
+        """Where to go on from another belief: a prefix, more data, other noise. What a policy prepared was
+        for this one, so it starts anew."""
+        return replace(
+            self,
+            belief=belief,
+            policy=None,
+            stage=None,
+            progress=replace(self.progress, actions=belief.rank),
+            trace=tuple(step for step in self.trace if step.actions <= belief.rank),
+            status=Status.EXACT if belief.rank == belief.problem.n else None,
         )
 
-    # What a policy reads.
+    def with_targets(self) -> "State":
+        """The same run with its targets, where a file did not keep them."""
+        belief = self.belief.with_targets()
+        return self if belief is self.belief else replace(self, belief=belief)
+
+    def ended(self, status: Status) -> "State":
+        return replace(self, status=status)
+
+    def record(self) -> Step:
+        return Step(
+            **vars(self.progress),
+            residual_norm=float(np.linalg.norm(self.residual)),
+            energy=self.energy,
+            elbo=self.elbo,
+            mean_training_variance=float(self.training_variance.mean()),
+        )
+
+    # The run, as a policy reads it.
 
     @property
     def memory(self) -> Any:
@@ -143,97 +142,97 @@ class State:
         cut."""
         return np.random.default_rng([self.seed, self.counter])
 
-    def last_products(self) -> np.ndarray:
-        """K Q_b of the last block."""
-        if len(self.blocks) < 2:
-            return np.zeros((self.problem.n, 0))
-        return self.basis.KQ.between(self.blocks[-2], self.blocks[-1])
-
-    # What follows from Q and K Q without another product (errata page, "One product per step").
+    # The belief.
 
     @property
-    def coarsest(self) -> str:
-        """The lowest precision among the products so far and the next ones: a run may have begun with
-        float32 tiles.
+    def problem(self) -> Problem:
+        return self.belief.problem
 
-        tau tells: no float64 product of these rows can have a larger one, since |K q| <= n max k(x, x).
-        """
-        gram = self.problem.gram
-        if gram.dtype == np.float32 or not self.tau.size:
-            return gram.dtype.name
-        largest = gram.rounding(gram.n, gram.n * float(gram.diagonal().max()), "float64")
-        return "float32" if self.tau.max() > largest else "float64"
+    @property
+    def basis(self) -> Basis:
+        """The actions Q, and K Q."""
+        return self.belief.basis
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        return self.belief.blocks
+
+    @property
+    def factor(self) -> Factor:
+        return self.belief.factor
+
+    @property
+    def z(self) -> np.ndarray:
+        return self.belief.z
+
+    @property
+    def tau(self) -> np.ndarray:
+        return self.belief.tau
+
+    @property
+    def rank(self) -> int:
+        """How many actions are accepted."""
+        return self.belief.rank
+
+    @property
+    def representer_weights(self) -> np.ndarray:
+        """v, (n, t)"""
+        return self.belief.representer_weights
+
+    @property
+    def residual(self) -> np.ndarray:
+        """r = b - K_hat v, (n, t)"""
+        return self.belief.residual
+
+    @property
+    def training_variance(self) -> np.ndarray:
+        """k_i(x_j, x_j) at the training inputs."""
+        return self.belief.training_variance
 
     @property
     def L(self) -> np.ndarray:
-        return self.factor.L(self.rank)
+        return self.belief.L
 
     @property
     def coefficients(self) -> np.ndarray:
         """c = G^{-1} Q^T b"""
-        return self.factor.solve_transposed(self.z[: self.rank], self.rank)
+        return self.belief.coefficients
 
-    def search_directions(self, start: int = 0, stop: int | None = None) -> np.ndarray:
-        """D = Q L^{-T}: conjugate, scaled to eta = 1."""
-        return self.basis.combine(self._columns_of_inverse(start, stop))
-
-    def search_products(self, start: int = 0, stop: int | None = None) -> np.ndarray:
-        """K D, without the noise."""
-        return self.basis.KQ.combine(self._columns_of_inverse(start, stop))
-
-    def _columns_of_inverse(self, start: int, stop: int | None) -> np.ndarray:
-        stop = self.rank if stop is None else stop
-        return self.factor.solve_transposed(np.eye(self.rank)[:, start:stop], self.rank)
-
-    def precision(self) -> np.ndarray:
-        """C = D D^T, dense: for tests and small n."""
-        D = self.search_directions()
-        return D @ D.T
-
-    def preconditioner(self) -> DiagonalPlusLowRank:
-        """P = N + U U^T with U = K D (Remark S1, corrected: eta^(-1/2), and eta = 1 here)."""
-        return DiagonalPlusLowRank(np.array(self.problem.N), self.search_products())
+    @property
+    def coarsest(self) -> str:
+        return self.belief.coarsest
 
     @property
     def energy(self) -> float:
-        return float((self.z[: self.rank] ** 2).sum())
+        """b^T v"""
+        return self.belief.energy
 
     @property
     def elbo(self) -> float:
         """The computation-aware evidence lower bound, summed over targets."""
-        N, t = self.problem.N, self.problem.targets
-        if not N.min() > 0:
-            return -np.inf
-        # b - K Q c
-        v, misfit = self.representer_weights, self.residual + N[:, None] * self.representer_weights
-        expected = -0.5 * (
-            t * float(np.log(2 * np.pi * N).sum() + (self.training_variance / N).sum())
-            + float((misfit**2 / N[:, None]).sum())
-        )
-        logdet_G = 2.0 * float(np.log(np.diag(self.L)).sum())
-        logdet_A = (
-            self.rank * float(np.log(N[0]))
-            if self.factor_A is None
-            else 2.0 * float(np.log(np.diag(self.factor_A.L(self.rank))).sum())
-        )
-        quadratic = self.energy - float((N[:, None] * v**2).sum())
-        return expected - 0.5 * (quadratic + t * (logdet_G - logdet_A - self.rank + self.trace_GA))
+        return self.belief.elbo
 
     @property
     def projected_log_likelihood(self) -> float:
         """log N(Q^T b; 0, G), summed over targets."""
-        t = self.problem.targets
-        logdet_G = 2.0 * float(np.log(np.diag(self.L)).sum())
-        return -0.5 * (self.energy + t * (logdet_G + self.rank * float(np.log(2 * np.pi))))
+        return self.belief.projected_log_likelihood
 
-    def ended(self, status: Status) -> "State":
-        return replace(self, status=status)
+    def last_products(self) -> np.ndarray:
+        """K Q_b of the last block."""
+        return self.belief.last_products()
 
-    def record(self) -> Step:
-        return Step(
-            **vars(self.progress),
-            residual_norm=float(np.linalg.norm(self.residual)),
-            energy=self.energy,
-            elbo=self.elbo,
-            mean_training_variance=float(self.training_variance.mean()),
-        )
+    def search_directions(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        """D = Q L^{-T}: conjugate, scaled to eta = 1."""
+        return self.belief.search_directions(start, stop)
+
+    def search_products(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        """K D, without the noise."""
+        return self.belief.search_products(start, stop)
+
+    def precision(self) -> np.ndarray:
+        """C = D D^T, dense: for tests and small n."""
+        return self.belief.precision()
+
+    def preconditioner(self) -> DiagonalPlusLowRank:
+        """P = N + U U^T with U = K D."""
+        return self.belief.preconditioner()

@@ -17,6 +17,8 @@ from itergp.errors import InputError
 from itergp.solver.state import Progress, State, Status
 from itergp.validate import count, positive
 
+SLACK = 1.01  # how far the true residual may be above a limit that the updated one has just reached
+
 
 class StoppingCriterion(ABC):
     status: Status = Status.BUDGET  # how a run ends that it stops
@@ -37,7 +39,12 @@ class StoppingCriterion(ABC):
 
     @property
     def reads_residual(self) -> bool:
-        """True when the end should be checked against the true residual."""
+        """True when the end should be checked against the true residual, by `contradicted`."""
+        return False
+
+    def contradicted(self, begun: Progress, state: State, true_residual: np.ndarray) -> bool:
+        """True when this criterion was met, but would not be with the residual b - K_hat v as computed
+        from scratch."""
         return False
 
     def __or__(self, other: "StoppingCriterion") -> "StoppingCriterion":
@@ -115,12 +122,18 @@ class ResidualNorm(StoppingCriterion):
                 raise InputError(f"ResidualNorm.{name} is {value!r}; expected a finite number >= 0.")
 
     def reached(self, begun: Progress, state: State) -> bool:
-        limit = np.maximum(self.rtol * np.linalg.norm(state.problem.b, axis=0), self.atol)
-        return bool((np.linalg.norm(state.residual, axis=0) <= limit).all())
+        return self._small(state.residual, state)
 
     @property
     def reads_residual(self) -> bool:
         return True
+
+    def contradicted(self, begun: Progress, state: State, true_residual: np.ndarray) -> bool:
+        return not self._small(true_residual / SLACK, state)
+
+    def _small(self, residual: np.ndarray, state: State) -> bool:
+        limit = np.maximum(self.rtol * np.linalg.norm(state.problem.b, axis=0), self.atol)
+        return bool((np.linalg.norm(residual, axis=0) <= limit).all())
 
 
 @dataclass(frozen=True)
@@ -156,6 +169,10 @@ class Either(_Combined):
     def verdict(self, begun: Progress, state: State) -> Status | None:
         return self.left.verdict(begun, state) or self.right.verdict(begun, state)
 
+    def contradicted(self, begun: Progress, state: State, true_residual: np.ndarray) -> bool:
+        met = [side for side in (self.left, self.right) if side.verdict(begun, state) is Status.CONVERGED]
+        return all(side.contradicted(begun, state, true_residual) for side in met)
+
     def allowance(self, begun: Progress, state: State) -> float:
         return min(self.left.allowance(begun, state), self.right.allowance(begun, state))
 
@@ -171,6 +188,9 @@ class Both(_Combined):
         if None in verdicts:
             return None
         return Status.CONVERGED if Status.CONVERGED in verdicts else verdicts[0]
+
+    def contradicted(self, begun: Progress, state: State, true_residual: np.ndarray) -> bool:
+        return any(side.contradicted(begun, state, true_residual) for side in (self.left, self.right))
 
     def _unmet(self, begun: Progress, state: State) -> list[StoppingCriterion]:
         return [side for side in (self.left, self.right) if side.verdict(begun, state) is None]

@@ -210,7 +210,10 @@ class Checkpoint:
         )
         if stop > start:
             segments.append(
-                {**self._put("columns", None, columns(state, start, stop), new), "columns": stop - start}
+                {
+                    **self._put("columns", None, columns(state.belief, start, stop), new),
+                    "columns": stop - start,
+                }
             )
         memory = old["memory"]
         if self._last is None or memory is None or state.memory is not self._last.memory:

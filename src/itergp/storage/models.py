@@ -15,7 +15,6 @@ from itergp.storage.specs import decode, encode, json_value, putting, table
 from itergp.storage.states import (
     NotStored,
     columns,
-    for_prediction,
     head_value,
     problem_value,
     restored_problem,
@@ -50,19 +49,19 @@ def save(
     path, tensors = Path(path), Tensors()
     own = posterior.noise if isinstance(posterior, TargetPosterior) else None
     # K Q is needed at rank n too, where rounding adds to the variance
-    needed = isinstance(posterior, TargetPosterior) or not is_exact(posterior)
-    state = posterior.state if refinable else for_prediction(posterior.state, keep_products=needed)
+    products = refinable or isinstance(posterior, TargetPosterior) or not is_exact(posterior)
+    state = posterior.state
     value = {
         "about": json_value("about", {} if about is None else about),
         "refinable": refinable,
         "problem": problem_value(posterior.problem, tensors, refinable),
         "policy": _policy_value(posterior, tensors) if refinable else None,
-        "state": head_value(state, tensors),
+        "state": head_value(state, tensors, refinable),
     }
     if own is not None:
         value["target_noise"] = True
         tensors |= {"target_noise": own, "b": posterior.problem.b}
-    tensors |= columns(state, 0, state.basis.size)
+    tensors |= columns(state.belief, 0, state.basis.size, refinable, products)
     try:
         write(path, KIND, value, tensors)
     except (OSError, ValueError) as error:  # ValueError: no name of a file

@@ -21,6 +21,7 @@ from itergp.linalg.basis import Basis, Columns, Factor
 from itergp.linalg.compute import Compute
 from itergp.linalg.gram import Gram
 from itergp.prior.gp import Prior
+from itergp.solver.belief import Belief
 from itergp.solver.policies import Schedule
 from itergp.solver.problem import Problem
 from itergp.solver.state import Progress, Stage, State, Status, Step
@@ -168,26 +169,28 @@ def _check_prior(prior: Prior, X: np.ndarray, tensors: Tensors) -> None:
 # States.
 
 
-def head_value(state: State, tensors: Tensors) -> dict[str, Any]:
-    """What changes with every step."""
-    tensors["representer_weights"], tensors["residual"] = state.representer_weights, state.residual
-    if not isinstance(state.training_variance, NotStored):
-        tensors["training_variance"] = state.training_variance
-    stage = state.stage
+def head_value(state: State, tensors: Tensors, refinable: bool = True) -> dict[str, Any]:
+    """What changes with every step; without what only more computation needs where it is not to be
+    refined."""
+    belief, stage = state.belief, state.stage if refinable else None
+    tensors["representer_weights"], tensors["residual"] = belief.representer_weights, belief.residual
+    if refinable and not isinstance(belief.training_variance, NotStored):
+        tensors["training_variance"] = belief.training_variance
+    counted = refinable and not isinstance(state.counter, NotStored)
     return {
-        "blocks": list(state.blocks),
-        "rank": state.rank,
-        "trace_GA": _numbers([state.trace_GA])[0],
+        "blocks": list(belief.blocks),
+        "rank": belief.rank,
+        "trace_GA": _numbers([belief.trace_GA])[0],
         "seed": int(state.seed),
-        "counter": None if isinstance(state.counter, NotStored) else state.counter,
+        "counter": state.counter if counted else None,
         "idle": state.idle,
         "progress": _numbers(astuple(state.progress)),
         "trace": [_numbers(astuple(step)) for step in state.trace],
         "status": None if state.status is None else state.status.name,
-        "entered": state.policy is not None,
+        "entered": refinable and state.policy is not None,
         "stage": stage
         and {"proposed": stage.proposed, "index": stage.index, "begun": _numbers(astuple(stage.begun))},
-        "row_noise": state.factor_A is not None,
+        "row_noise": refinable and belief.factor_A is not None,
     }
 
 
@@ -199,16 +202,20 @@ def _no_arrays(array: np.ndarray, _: str) -> Any:
     raise InputError(f"a number was expected, not an array of shape {array.shape}.")
 
 
-def columns(state: State, start: int, stop: int) -> Tensors:
+def columns(belief: Belief, start: int, stop: int, refinable: bool = True, products: bool = True) -> Tensors:
     """The columns from start to stop: actions, products, rows of the factors, and what the data say about
-    them."""
-    tensors = {"L": state.factor.L(stop)[start:], "z": state.z[start:stop], "tau": state.tau[start:stop]}
-    if not isinstance(state.basis.KQ, NotStored):
-        tensors["KQ"] = state.basis.KQ.between(start, stop).T
-    if state.factor_A is not None:
-        tensors["A"] = state.factor_A.L(stop)[start:]
+    them.
+
+    Columns that wait are kept too: they are few, and products with all columns round otherwise than
+    products with some.
+    """
+    tensors = Tensors(L=belief.factor.L(stop)[start:], z=belief.z[start:stop], tau=belief.tau[start:stop])
+    if products and not isinstance(belief.basis.KQ, NotStored):
+        tensors["KQ"] = belief.basis.KQ.between(start, stop).T
+    if refinable and belief.factor_A is not None:
+        tensors["A"] = belief.factor_A.L(stop)[start:]
     first = 0
-    for part in state.basis.parts:
+    for part in belief.basis.parts:
         size = _width(part)
         a, b = max(start - first, 0), min(stop - first, size)
         if b > a:
@@ -226,32 +233,6 @@ def _actions(part: Columns | sp.csc_array, a: int, b: int, name: str) -> Tensors
         return {name: part.between(a, b).T}
     some = part[:, a:b]
     return {f"{name}/data": some.data, f"{name}/indices": some.indices, f"{name}/indptr": some.indptr}
-
-
-def for_prediction(state: State, keep_products: bool = False) -> State:
-    """The state without what only more computation needs, and without K Q where neither local actions nor
-    certificates read it.
-
-    Columns that wait stay: they are few, and products with all columns round otherwise than products with
-    some.
-    """
-    basis = state.basis
-    if state.rank == state.problem.n and not keep_products:
-        basis = _without_products(basis)
-    return replace(
-        state,
-        basis=basis,
-        factor_A=None,
-        training_variance=not_refinable("the training variance"),
-        counter=not_refinable("where its randomness stood"),
-        policy=None,
-        stage=None,
-    )
-
-
-def _without_products(basis: Basis) -> Basis:
-    nothing_new = "K Q, as neither local actions nor certificates say anything new about an exact posterior"
-    return replace(basis, KQ=not_refinable(nothing_new, size=basis.size))
 
 
 def restored_state(
@@ -277,19 +258,14 @@ def restored_state(
     if "training_variance" in head:
         variance = shaped(head, "training_variance", n, least=0.0)
     stage = value["stage"] and _restored_stage(value["stage"], policy, memory)
+    belief = Belief(problem, basis, blocks, factor, factor_A, z, tau, rank)
     return State(
-        problem=problem,
-        basis=basis,
-        factor=factor,
-        factor_A=factor_A,
-        z=z,
-        tau=tau,
-        blocks=blocks,
-        rank=rank,
-        representer_weights=shaped(head, "representer_weights", n, t),
-        residual=shaped(head, "residual", n, t),
-        training_variance=variance,
-        trace_GA=number(value["trace_GA"], "trace_GA"),
+        belief.knowing(
+            representer_weights=shaped(head, "representer_weights", n, t),
+            residual=shaped(head, "residual", n, t),
+            training_variance=variance,
+            trace_GA=number(value["trace_GA"], "trace_GA"),
+        ),
         seed=counted(value["seed"], "seed"),
         counter=not_refinable("where its randomness stood")
         if counter is None
@@ -328,7 +304,10 @@ def _append_all(
     if bounds:
         raise Malformed(f"there are {basis.size} columns; expected {blocks[-1]}.")
     if any("KQ" not in tensors for tensors in segments):
-        basis = _without_products(basis)
+        nothing_new = (
+            "K Q, as neither local actions nor certificates say anything new about an exact posterior"
+        )
+        basis = Basis(n, basis.parts, not_refinable(nothing_new, size=basis.size))
     return basis, factor, factor_A, np.concatenate(zs), np.concatenate(taus)
 
 

@@ -353,11 +353,8 @@ def affordable(posterior: Posterior) -> int:
 
 
 def _leading(posterior: Posterior) -> Posterior:
-    """The first actions only, to follow the path along; what is predicted from them needs neither weights
-    nor residual."""
-    return Posterior(
-        posterior.problem, replace(posterior.state, rank=min(LEADING, posterior.rank)), posterior.policy
-    )
+    """The first actions only, to follow the path along."""
+    return prefix(posterior, min(LEADING, posterior.rank))
 
 
 def path_at(

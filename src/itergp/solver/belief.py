@@ -1,0 +1,271 @@
+"""Belief: what the actions so far say about v*. It alone crosses from computation to inference, and into
+files."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from itergp.errors import InputError
+from itergp.linalg.basis import Basis, Columns, Factor
+from itergp.linalg.low_rank import DiagonalPlusLowRank
+from itergp.solver.problem import Problem
+
+# Entries of Q^T K Q between two actions come from the product whose tau is below this share of the other's;
+# from whichever is at hand where both are alike. The coarser one would err by its own tau, where sqrt(tau_1
+# tau_2) is allowed for.
+FINER = 0.1
+SLAB = 512  # rows or columns handled at once
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """The belief about v* of `problem` after the first `rank` actions of `basis`. Immutable.
+
+    `basis` and `factor` may hold more columns than are accepted: a block that a budget cut, or a path of
+    which this is a prefix. Weights, residual and variances follow from the fields without another product
+    (errata page, "One product per step"), when they are first asked for; the loop, which updates them
+    action by action, hands them over (`known`).
+    """
+
+    problem: Problem
+    basis: Basis
+    blocks: tuple[int, ...]  # where each block of columns starts, and where the last one ends
+    factor: Factor  # L L^T = G = Q^T K Q + Q^T N Q + diag(tau)
+    factor_A: Factor | None  # of A = Q^T N Q, where the noise differs between rows
+    z: np.ndarray  # L^{-1} Q^T b
+    tau: np.ndarray
+    rank: int = 0
+
+    @staticmethod
+    def start(problem: Problem) -> "Belief":
+        """No computation yet: the belief about v* is N(0, K_hat^{-1}), which gives back the prior (Eq. 2)."""
+        belief = Belief(
+            problem=problem,
+            basis=Basis.empty(problem.n),
+            blocks=(0,),
+            factor=Factor.empty(),
+            factor_A=Factor.empty() if problem.noise_differs else None,
+            z=np.zeros((0, problem.targets)),
+            tau=np.zeros(0),
+        )
+        return belief.knowing(
+            representer_weights=np.zeros_like(problem.b),
+            residual=problem.b.copy(),
+            training_variance=problem.gram.diagonal(),
+            trace_GA=0.0,
+        )
+
+    # Other beliefs.
+
+    def knowing(self, **known: Any) -> "Belief":
+        """The same, with some of `representer_weights`, `residual`, `training_variance` and `trace_GA` as
+        computed already."""
+        belief = replace(self)
+        vars(belief).update(known)  # where cached properties keep what they found
+        return belief
+
+    def observed(
+        self, Q: Any, KQ: np.ndarray, tau: np.ndarray, W: np.ndarray, L_bb: np.ndarray, z: np.ndarray
+    ) -> "Belief":
+        """With another block of columns, none of them accepted yet: what is believed stays the same."""
+        N = self.problem.N[:, None]
+        more = replace(
+            self,
+            basis=self.basis.append(Q, KQ),
+            blocks=(*self.blocks, self.basis.size + KQ.shape[1]),
+            factor=self.factor.append(W, L_bb),
+            factor_A=self.factor_A and _extend_A(self.factor_A, self.basis, Q, N),
+            z=np.concatenate([self.z, z]),
+            tau=np.concatenate([self.tau, tau]),
+        )
+        return more.knowing(**self._known())
+
+    def accepted(self, rank: int, **known: Any) -> "Belief":
+        """After the first `rank` actions, where the loop knows what follows from them."""
+        return replace(self, rank=rank).knowing(**known)
+
+    def prefix(self, rank: int) -> "Belief":
+        """After the first `rank` of the accepted actions; no product is made."""
+        if not 0 <= rank <= self.rank:
+            raise InputError(f"rank is {rank!r}; expected 0 to {self.rank}, the rank of this belief.")
+        return self if rank == self.rank else replace(self, rank=rank)
+
+    def with_targets(self) -> "Belief":
+        """With the targets, where a file did not keep them: b = r + K v + N v."""
+        problem, basis, v = self.problem, self.basis, self.representer_weights
+        if isinstance(problem.b, np.ndarray):
+            return self
+        if isinstance(basis.KQ, Columns):
+            Kv = basis.KQ.combine(self.coefficients)
+        else:
+            Kv = problem.gram.cross(problem.X, v, basis.support())
+        complete = problem.with_targets(self.residual + Kv + problem.N[:, None] * v)
+        complete._set(y=complete.with_prior_mean(problem.X, complete.b))
+        return replace(self, problem=complete).knowing(**self._known())
+
+    def under(self, problem: Problem, factor: Factor, factor_A: Factor | None, tau: np.ndarray) -> "Belief":
+        """The same actions for another problem with the same K, whose G has this factor."""
+        z = factor.solve(self.basis.inner(problem.b))
+        return replace(self, problem=problem, factor=factor, factor_A=factor_A, z=z, tau=tau)
+
+    def _known(self) -> dict[str, Any]:
+        """What was computed or handed over so far."""
+        return {name: value for name, value in vars(self).items() if name in KNOWN}
+
+    # What follows from Q, K Q and L.
+
+    @cached_property
+    def representer_weights(self) -> np.ndarray:
+        """v = Q c, (n, t)"""
+        return self.basis.combine(self.coefficients)
+
+    @cached_property
+    def residual(self) -> np.ndarray:
+        """r = b - K_hat v, (n, t)"""
+        problem, v = self.problem, self.representer_weights
+        return problem.b - self.basis.KQ.combine(self.coefficients) - problem.N[:, None] * v
+
+    @cached_property
+    def training_variance(self) -> np.ndarray:
+        """k_i(x_j, x_j) at the training inputs: k_jj - |F_j|^2 with F = K Q L^{-T}."""
+        diagonal = self.problem.gram.diagonal()
+        variance = diagonal.copy()
+        for start in range(0, self.problem.n, SLAB):
+            rows = np.arange(start, min(start + SLAB, self.problem.n))
+            for f in self.factor.solve(self.basis.KQ.rows(rows)[:, : self.rank].T, self.rank):
+                variance[rows] -= f * f
+        return np.maximum(variance, self.problem.variance_floor(diagonal))
+
+    @cached_property
+    def trace_GA(self) -> float:
+        """tr(G^{-1} A), for the ELBO"""
+        return trace_of_solve(self.factor, noise_gram(self.basis, self.problem), self.rank)
+
+    @property
+    def L(self) -> np.ndarray:
+        return self.factor.L(self.rank)
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """c = G^{-1} Q^T b"""
+        return self.factor.solve_transposed(self.z[: self.rank], self.rank)
+
+    @property
+    def coarsest(self) -> str:
+        """The lowest precision among the products so far and the next ones: a run may have begun with
+        float32 tiles.
+
+        tau tells: no float64 product of these rows can have a larger one, since |K q| <= n max k(x, x).
+        """
+        gram = self.problem.gram
+        if gram.dtype == np.float32 or not self.tau.size:
+            return gram.dtype.name
+        largest = gram.rounding(gram.n, gram.n * float(gram.diagonal().max()), "float64")
+        return "float32" if self.tau.max() > largest else "float64"
+
+    def last_products(self) -> np.ndarray:
+        """K Q_b of the last block."""
+        if len(self.blocks) < 2:
+            return np.zeros((self.problem.n, 0))
+        return self.basis.KQ.between(self.blocks[-2], self.blocks[-1])
+
+    def search_directions(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        """D = Q L^{-T}: conjugate, scaled to eta = 1."""
+        return self.basis.combine(self._columns_of_inverse(start, stop))
+
+    def search_products(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        """K D, without the noise."""
+        return self.basis.KQ.combine(self._columns_of_inverse(start, stop))
+
+    def _columns_of_inverse(self, start: int, stop: int | None) -> np.ndarray:
+        stop = self.rank if stop is None else stop
+        return self.factor.solve_transposed(np.eye(self.rank)[:, start:stop], self.rank)
+
+    def precision(self) -> np.ndarray:
+        """C = D D^T, dense: for tests and small n."""
+        D = self.search_directions()
+        return D @ D.T
+
+    def preconditioner(self) -> DiagonalPlusLowRank:
+        """P = N + U U^T with U = K D (Remark S1, corrected: eta^(-1/2), and eta = 1 here)."""
+        return DiagonalPlusLowRank(np.array(self.problem.N), self.search_products())
+
+    # How good it is.
+
+    @property
+    def energy(self) -> float:
+        return float((self.z[: self.rank] ** 2).sum())
+
+    @property
+    def elbo(self) -> float:
+        """The computation-aware evidence lower bound, summed over targets."""
+        N, t = self.problem.N, self.problem.targets
+        if not N.min() > 0:
+            return -np.inf
+        # b - K Q c
+        v, misfit = self.representer_weights, self.residual + N[:, None] * self.representer_weights
+        expected = -0.5 * (
+            t * float(np.log(2 * np.pi * N).sum() + (self.training_variance / N).sum())
+            + float((misfit**2 / N[:, None]).sum())
+        )
+        logdet_A = (
+            self.rank * float(np.log(N[0])) if self.factor_A is None else _logdet(self.factor_A.L(self.rank))
+        )
+        quadratic = self.energy - float((N[:, None] * v**2).sum())
+        return expected - 0.5 * (quadratic + t * (_logdet(self.L) - logdet_A - self.rank + self.trace_GA))
+
+    @property
+    def projected_log_likelihood(self) -> float:
+        """log N(Q^T b; 0, G), summed over targets."""
+        t = self.problem.targets
+        return -0.5 * (self.energy + t * (_logdet(self.L) + self.rank * float(np.log(2 * np.pi))))
+
+
+KNOWN = ("representer_weights", "residual", "training_variance", "trace_GA")
+
+
+def _logdet(L: np.ndarray) -> float:
+    """log |L L^T|"""
+    return 2.0 * float(np.log(np.diag(L)).sum())
+
+
+def _extend_A(factor: Factor, basis: Basis, Q: Any, N: np.ndarray) -> Factor:
+    """The factor of A = Q^T N Q with the columns of another block."""
+    NQ = N * dense(Q)
+    W = factor.solve(basis.inner(NQ))
+    A = np.asarray(Q.T @ NQ)
+    return factor.append(W, np.linalg.cholesky((A + A.T) / 2 - W.T @ W))
+
+
+def dense(Q: Any) -> np.ndarray:
+    """Actions, dense or SciPy-sparse, as a dense array."""
+    return Q if isinstance(Q, np.ndarray) else Q.toarray()
+
+
+def trace_of_solve(factor: Factor, A: np.ndarray, rank: int) -> float:
+    """tr(G^{-1} A), of the first `rank` columns"""
+    return float(np.trace(factor.solve_transposed(factor.solve(A[:rank, :rank], rank), rank)))
+
+
+def gram_of(basis: Basis, columns: Callable[[int, int], np.ndarray], tau: np.ndarray) -> np.ndarray:
+    """Q^T M for a matrix M that is given by its columns, some at a time; symmetric but for rounding.
+
+    Entries come from both sides, or from the finer one alone where the columns differ in precision (`tau`
+    bounds their errors).
+    """
+    parts = [
+        basis.inner(columns(start, min(start + SLAB, basis.size))) for start in range(0, basis.size, SLAB)
+    ]
+    M = np.concatenate(parts, axis=1) if parts else np.zeros((0, 0))
+    finer = tau[None, :] < FINER * tau[:, None]  # column j against row i
+    return np.where(finer, M, np.where(finer.T, M.T, (M + M.T) / 2))
+
+
+def noise_gram(basis: Basis, problem: Problem) -> np.ndarray:
+    """A = Q^T N Q"""
+    return gram_of(
+        basis, lambda start, stop: problem.N[:, None] * basis.dense(start, stop), np.zeros(basis.size)
+    )
