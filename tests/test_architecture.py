@@ -160,3 +160,10 @@ def test_small_data_need_no_jax():
         "sys.modules)"
     )
     assert in_a_new_process(code) == "False"
+
+
+def test_the_import_graph_in_the_docs_is_that_of_the_sources(monkeypatch):
+    monkeypatch.syspath_prepend(SOURCE.parents[1] / "docs")
+    drawn = importlib.import_module("rooms").drawing()
+    kept = (SOURCE.parents[1] / "docs" / "figures" / "rooms.svg").read_text(encoding="utf-8")
+    assert drawn == kept, "run python docs/rooms.py"
