@@ -248,3 +248,16 @@ def _eliminate(A: np.ndarray, b: np.ndarray) -> np.ndarray:
     for j in reversed(range(len(b))):
         b[j] = (b[j] - A[j, j + 1 :].dot(b[j + 1 :])) / A[j, j]
     return b
+
+
+class FakeClock:
+    """In place of `time.perf_counter`: it moves when it is told to, and by `step` each time it is read."""
+
+    def __init__(self, monkeypatch, step=0.0):
+        self.now, self.step, self.readings = 1000.0, step, 0
+        monkeypatch.setattr("time.perf_counter", self)
+
+    def __call__(self):
+        self.readings += 1
+        self.now += self.step
+        return self.now

@@ -1,11 +1,9 @@
 """When a run stops, and how it says that it did."""
 
-import time
-
 import numpy as np
 import pytest
 
-from helpers import KERNELS, exact, make_data
+from helpers import KERNELS, FakeClock, exact, make_data
 from itergp import (
     Compute,
     ConjugateGradient,
@@ -25,6 +23,7 @@ from itergp import (
     UnitVector,
     condition,
 )
+from itergp.linalg._numpy import NumpyEngine
 from itergp.linalg.engines import from_function
 
 PRIOR, DATA, NOISE = Prior(KERNELS["matern32"]), make_data(60), 0.05
@@ -123,38 +122,38 @@ def test_a_criterion_of_the_users_own_is_a_class_with_reached():
     assert abs(posterior.state.residual).max() < 0.1
 
 
-def test_a_time_budget_gives_a_valid_posterior_in_about_that_time():
-    data = make_data(1500)
-    began = time.perf_counter()
-    posterior = condition(
-        PRIOR, data.X, data.y, NOISE, ConjugateGradient(), TimeBudget(0.2), Compute(cache=0)
-    )
-    assert time.perf_counter() - began < 2.0
+class Timed(NumpyEngine):
+    """An engine whose tiles take a given time, on a clock that only they move."""
+
+    def __init__(self, clock, seconds):
+        self.clock, self.seconds, self.tiles = clock, seconds, 0
+
+    def dense(self, kernel, X0, X1, dtype):
+        self.clock.now += self.seconds
+        self.tiles += 1
+        return super().dense(kernel, X0, X1, dtype)
+
+
+def test_a_time_budget_gives_a_valid_posterior_in_that_time(monkeypatch):
+    data, clock = make_data(1500), FakeClock(monkeypatch)  # 6 tiles a pass, 3 for each of the rows' halves
+    compute, began = Compute("float64", 0, Timed(clock, 0.01)), clock.now
+    posterior = condition(PRIOR, data.X, data.y, NOISE, ConjugateGradient(), TimeBudget(0.2), compute)
+    assert clock.now - began <= 0.2 + 0.01 + 1e-9  # at most the tile that was under way
     assert posterior.status is Status.BUDGET
     assert 0 < posterior.rank < 1500
-    assert posterior.state.progress.seconds <= 0.3
+    assert posterior.state.progress.seconds <= 0.2
     assert (posterior.var(data.X_new) <= PRIOR.var(data.X_new)).all()
     assert posterior.refine(stop=MaxActions(2)).rank == posterior.rank + 2
 
 
-def test_a_time_budget_stops_a_long_product_and_keeps_what_was_before():
-    from itergp.linalg._numpy import NumpyEngine
-
-    class Slow(NumpyEngine):
-        slow = False
-
-        def dense(self, kernel, X0, X1, dtype):
-            time.sleep(0.05 if self.slow else 0.0)
-            return super().dense(kernel, X0, X1, dtype)
-
-    data, engine = make_data(2100), Slow()  # 15 tiles a pass
-    start = condition(
-        PRIOR, data.X, data.y, NOISE, ConjugateGradient(), MaxActions(1), Compute("float64", 0, engine)
-    )
-    engine.slow, began = True, time.perf_counter()
+def test_a_time_budget_stops_a_long_product_and_keeps_what_was_before(monkeypatch):
+    data, clock = make_data(2100), FakeClock(monkeypatch)
+    engine = Timed(clock, 0.0)
+    compute = Compute("float64", 0, engine)
+    start = condition(PRIOR, data.X, data.y, NOISE, ConjugateGradient(), MaxActions(1), compute)
+    a_pass, engine.tiles, engine.seconds = engine.tiles, 0, 0.05
     posterior = start.refine(stop=TimeBudget(0.2))
-    assert time.perf_counter() - began < 0.6  # the pass alone would take 0.75
-    engine.slow = False
+    assert engine.tiles <= 5 < a_pass
     assert (posterior.rank, posterior.status) == (1, Status.BUDGET)
     assert np.array_equal(posterior.mean(data.X_new), start.mean(data.X_new))
 

@@ -79,7 +79,7 @@ class _TimeLeft(ProgressColumn):
         left, since = task.fields["left"], task.fields["since"]
         if left is None:
             return Text("time left: ?")
-        seconds = max(0, round(left - (time.monotonic() - since)))
+        seconds = max(0, round(left - (time.perf_counter() - since)))
         return Text(f"about {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left")
 
 
@@ -97,7 +97,7 @@ def _bar(name: str) -> Iterator[Callable[["Standing"], None]]:
         TextColumn("{task.description}", markup=False),
     )
     with Progress(*columns, console=messages, transient=True) as progress:
-        task = progress.add_task(name, total=1.0, left=None, since=time.monotonic())
+        task = progress.add_task(name, total=1.0, left=None, since=time.perf_counter())
 
         def show(standing: "Standing") -> None:
             cell = (
@@ -106,7 +106,7 @@ def _bar(name: str) -> Iterator[Callable[["Standing"], None]]:
                 else " · " + " ".join(str(value) for value in standing.cell.key.values())
             )
             text = one_line(f"{standing.finished} of {standing.cells} cells{cell}")
-            left, since = standing.seconds_left, time.monotonic()
+            left, since = standing.seconds_left, time.perf_counter()
             progress.update(task, description=text, completed=standing.share, left=left, since=since)
 
         yield show

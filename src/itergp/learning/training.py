@@ -96,7 +96,7 @@ class Run:
     theta: np.ndarray
     seconds: float | None
     callback: Callable[[Record], Any] | None
-    began: float = field(default_factory=lambda: time.monotonic())
+    began: float = field(default_factory=lambda: time.perf_counter())
     objective: float = np.inf
     trace: list[Record] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Run:
 
     @property
     def left(self) -> float:
-        return np.inf if self.seconds is None else self.seconds - (time.monotonic() - self.began)
+        return np.inf if self.seconds is None else self.seconds - (time.perf_counter() - self.began)
 
     def tick(self) -> None:
         if self.left <= 0:
@@ -123,9 +123,9 @@ class Run:
 
     def seconds_of(self, objective: Objective) -> float:
         """Of one evaluation."""
-        began = time.monotonic()
+        began = time.perf_counter()
         objective(*self.space.values(self.theta))
-        return time.monotonic() - began
+        return time.perf_counter() - began
 
     def summed(self, rows: Rows, make: Callable[[Rows], Objective]) -> Objective:
         """The objective of these rows; where each target has a noise of its own, the sum of each target's
@@ -171,7 +171,7 @@ class Run:
     def minimise(self, name: str, objective: Objective, iterations: int) -> None:
         """L-BFGS-B from the best point so far. What it finds is kept even where it is cut short."""
         self.stages.append(name)
-        reached, self.objective, evaluations, began = self.objective, np.inf, 0, time.monotonic()
+        reached, self.objective, evaluations, began = self.objective, np.inf, 0, time.perf_counter()
         best = self.theta
 
         def total(theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -185,7 +185,7 @@ class Run:
             return value, self.space.slope(found, theta) + pull
 
         def after(_: np.ndarray) -> None:
-            record = Record(name, len(self.trace), self.objective, time.monotonic() - self.began)
+            record = Record(name, len(self.trace), self.objective, time.perf_counter() - self.began)
             self.trace.append(record)
             if self.callback is not None and self.callback(record):
                 raise Enough
@@ -207,7 +207,7 @@ class Run:
             if not evaluations:
                 self.objective = reached
             self.theta = best
-            self.per_evaluation = (time.monotonic() - began) / max(1, evaluations)
+            self.per_evaluation = (time.perf_counter() - began) / max(1, evaluations)
 
 
 def learn(
@@ -360,10 +360,10 @@ def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[S
     """
 
     def at(batch: int | None, m: int, pool: int | None = None) -> Objective:
-        some, began = rows if pool is None or pool >= rows.n else _few(rows, pool, seed), time.monotonic()
+        some, began = rows if pool is None or pool >= rows.n else _few(rows, pool, seed), time.perf_counter()
         found = NeighbourLikelihood.at(run.kernel, some, m, batch, seed, compute.threads, run.tick)
         run.batch = found.batch.size
-        run.per_pair = 2.0 * (time.monotonic() - began) / (run.batch * some.n)
+        run.per_pair = 2.0 * (time.perf_counter() - began) / (run.batch * some.n)
         # the neighbours are those of all targets
         return run.summed(found.rows, lambda of: replace(found, rows=of))
 

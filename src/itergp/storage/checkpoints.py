@@ -155,15 +155,15 @@ class Checkpoint:
     def write(self, state: State) -> None:
         """After a step: a checkpoint, if it is time. A step of which nothing could be used is left to the
         next one."""
-        if state.idle == 0 and time.monotonic() >= self._next:
+        if state.idle == 0 and time.perf_counter() >= self._next:
             self.write_now(state)
 
     def write_now(self, state: State) -> None:
         """A checkpoint of this state."""
-        begun = time.monotonic()
+        begun = time.perf_counter()
         if self._attempt(lambda new: self._put_state(state, new)):
             self._last = state
-        now = time.monotonic()
+        now = time.perf_counter()
         self._next = now + max(self.every, SHARE * (now - begun)) if self.every else now
 
     def note(self, about: dict[str, Any]) -> None:
