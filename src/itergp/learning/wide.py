@@ -37,7 +37,7 @@ from itergp.prior.stationary import Stationary
 if TYPE_CHECKING:
     from itergp.learning.training import Run, Stage
 
-WIDE = 64  # features up to which each has a lengthscale of its own from the start
+WIDE = 8  # features up to which each has a lengthscale of its own from the start, however few the rows
 ROWS_PER_FEATURE = 20  # from so many on, each feature has one all the same: there are rows enough
 FEW_ROWS, SOME_ROWS, MOST_ROWS = 250, 1000, 2000  # on which they are learned, one after the other
 ROWS_PER_CHOSEN, MOST_CHOSEN = 10, 64
