@@ -108,7 +108,7 @@ def test_a_table_is_wide_where_rows_are_few_for_its_features(n, d, expected):
 @pytest.mark.parametrize(("n", "d"), [(100, 20), (200, 40), (300, 64), (300, 65)])
 @pytest.mark.parametrize("kind", ["normal", "binary"])
 def test_intervals_hold_where_rows_are_few_for_the_features(n, d, kind):
-    """With a lengthscale for each feature they held 80 to 90 % of new observations: noise was explained away."""
+    """With a lengthscale for each feature they held 80 to 90 %: noise was explained away."""
     held = []
     for seed in range(4):
         rng = np.random.default_rng([seed, n, d])
