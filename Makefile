@@ -66,9 +66,9 @@ bench: $(VENV)/.bench
 define SANITIZED_TESTS
 import sys
 sys.meta_path = [finder for finder in sys.meta_path if "ScikitBuild" not in type(finder).__name__]
-import itergp.linalg._native as native, pytest
+import itergp.linalg.engines.native as native, pytest
 assert "sanitize-src" in native._tiles.__file__
-sys.exit(pytest.main(["-q", "tests/linalg/test_native.py", "tests/linalg/test_native_gradients.py", "tests/linalg/test_bindings.py"]))
+sys.exit(pytest.main(["-q", "tests/linalg/engines"]))
 endef
 export SANITIZED_TESTS
 
@@ -78,7 +78,7 @@ sanitize: $(VENV)/.installed
 	$(BIN)/cmake -S . -B build/sanitize -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DITERGP_SANITIZE=ON
 	$(BIN)/cmake --build build/sanitize
 	rm -rf build/sanitize-src && cp -r src build/sanitize-src
-	cp build/sanitize/_tiles*.so build/sanitize-src/itergp/linalg/_native/
+	cp build/sanitize/_tiles*.so build/sanitize-src/itergp/linalg/engines/native/
 	PYTHONPATH=build/sanitize-src LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 $(BIN)/python -c "$$SANITIZED_TESTS"
 

@@ -173,7 +173,7 @@ def test_the_budget_is_that_of_each_call():
 
 def test_nothing_compiles_after_the_first_pieces():
     """A kernel that only JAX's tiles serve, at a size where they are taken."""
-    from itergp.linalg import _jax
+    from itergp.linalg.engines import jax as _jax
 
     data = make_data(2600)
     model = given(kernel=RBF(0.5) * Linear(1.0) + RBF(0.3), budget="4 actions", policy="cg", neighbours=0)

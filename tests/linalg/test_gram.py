@@ -8,6 +8,7 @@ import pytest
 from helpers import KERNELS
 from itergp import RBF, Compute, InputError, Linear, Matern32
 from itergp.linalg import engines
+from itergp.linalg.engines import registry
 from itergp.linalg.gram import Gram
 
 SIZES = (1, 63, 64, 65, 511, 513, 1025)
@@ -160,14 +161,14 @@ def test_more_rows_keep_the_dtype_and_the_engine_that_were_chosen_by_size():
 
 def without(monkeypatch, *missing):
     """As if these engines had not been built."""
-    get = engines.get
+    get = registry.get
 
     def some(name):
         if name in missing:
             raise ImportError(f"no {name}")
         return get(name)
 
-    monkeypatch.setattr(engines, "get", some)
+    monkeypatch.setattr(registry, "get", some)
 
 
 def test_the_engine_is_chosen_by_size_and_says_why(monkeypatch):

@@ -200,7 +200,7 @@ def test_a_child_of_a_process_that_used_jax_says_so_instead_of_waiting_for_ever(
 @FORKS
 @pytest.mark.parametrize("used", ["jax.numpy.ones(3).sum()", ""], ids=["JAX was used", "JAX was imported"])
 def test_what_needs_no_jax_works_in_such_a_child(used):
-    pytest.importorskip("itergp.linalg._native")
+    pytest.importorskip("itergp.linalg.engines.native")
     work = "IterGPRegressor(learn='neighbours', threads=2, budget='20 actions').fit(X, y).predict(X)"
     products = "Gram(RBF(1.0), X, Compute(engine='native', cache=0)) @ y"
     program = f"{FORK}\nimport jax.numpy\n{used}\nin_a_child(lambda: {work})\nin_a_child(lambda: {products})"
@@ -219,5 +219,5 @@ def test_learning_by_neighbours_does_not_load_jax():
         "return_std=True)\n"
         "print('jax' in sys.modules)"
     )
-    pytest.importorskip("itergp.linalg._native")
+    pytest.importorskip("itergp.linalg.engines.native")
     assert output(program) == "False"

@@ -54,7 +54,7 @@ def test_control_c_in_a_policy_leaves_a_valid_posterior():
 
 
 def test_control_c_in_a_product_leaves_a_valid_posterior():
-    from itergp.linalg._numpy import NumpyEngine
+    from itergp.linalg.engines.numpy import NumpyEngine
 
     class Interrupted(NumpyEngine):
         def symmetric(self, kernel, X, V, dtype, cache, first, tick):

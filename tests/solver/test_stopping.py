@@ -23,7 +23,7 @@ from itergp import (
     UnitVector,
     condition,
 )
-from itergp.linalg._numpy import NumpyEngine
+from itergp.linalg.engines.numpy import NumpyEngine
 from itergp.linalg.engines import from_function
 
 PRIOR, DATA, NOISE = Prior(KERNELS["matern32"]), make_data(60), 0.05

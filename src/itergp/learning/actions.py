@@ -21,10 +21,8 @@ from itergp.learning.rows import Rows, sound
 from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
-from itergp.linalg.weighted import added, diagonal_gradient, low_rank_columns_gradient, low_rank_gradient
-from itergp.prior.gp import Prior
 from itergp.prior.kernel import Kernel
-from itergp.solver.problem import Problem
+from itergp.prior.parameters import added
 
 
 def elbo(
@@ -116,7 +114,7 @@ def _observe(
     rows: Rows, Q: np.ndarray | sp.csc_array, kernel: Kernel, noise: float, compute: Compute, tick: Tick
 ) -> Observed:
     # tiles in the precision that the noise asks for
-    gram = Problem(Prior(kernel), rows.X, rows.y, rows.N(noise), compute).gram
+    gram = Gram.for_noise(kernel, rows.X, rows.N(noise), compute)
     if sp.issparse(Q):
         KQ = gram.multiply_columns(*_support(Q), tick=tick)
     else:
@@ -154,9 +152,7 @@ def _negative_elbo(at: Observed, tick: Tick) -> Evaluation:
     GAG = inverse @ A @ inverse
     S = inner + 0.5 * c @ c.T + 0.5 * t * (E + inverse - GAG)
     H = np.asarray(at.Q @ S) - (t * BG / N[:, None] + e @ c.T)
-    slopes = added(
-        _slopes(at, H, tick), diagonal_gradient(at.gram.kernel, at.gram.centred(at.gram.X), 0.5 * t / N)
-    )
+    slopes = added(_slopes(at, H, tick), at.gram.diagonal_gradient(0.5 * t / N))
     # the noise: dA = shares * dnoise, and N in the expectation
     S_A = inner + 0.5 * t * (E + 2.0 * inverse - GAG)
     direct = 0.5 * (t * (rows.n - r) - float((((misfit**2).sum(axis=1) + t * variance) / N).sum()))
@@ -177,8 +173,8 @@ def _slopes(at: Observed, H: np.ndarray, tick: Tick) -> dict[str, Any]:
     """Gradient of sum_ij (H Q^T)_ij k(x_i, x_j)."""
     if sp.issparse(at.Q):
         support, some = _support(at.Q)
-        return low_rank_columns_gradient(at.gram, support, H, some, tick)
-    return low_rank_gradient(at.gram, H, at.Q, tick)
+        return at.gram.low_rank_columns_gradient(support, H, some, tick)
+    return at.gram.low_rank_gradient(H, at.Q, tick)
 
 
 def _support(Q: sp.csc_array) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,6 @@ from itergp.linalg.cholesky import cholesky, inverse
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
-from itergp.linalg.weighted import symmetric_gradient
 from itergp.prior.kernel import Kernel
 from itergp.validate import count
 
@@ -74,7 +73,7 @@ def _evaluate(rows: Rows, kernel: Kernel, noise: float, compute: Compute, tick: 
     gram = Gram(kernel, rows.X, compute)
     L, _ = cholesky(gram, rows.N(noise), tick)
     value, W = value_and_weights(rows, L, tick)
-    slopes = symmetric_gradient(kernel, gram.centred(gram.X), W, tick)
+    slopes = gram.symmetric_gradient(W, tick)
     return rows.evaluation(noise, value, slopes, float((np.diag(W) / rows.counts).sum()))
 
 

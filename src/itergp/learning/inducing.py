@@ -14,12 +14,12 @@ from itergp.errors import InputError
 from itergp.learning.nystrom import JITTERS, Nystrom
 from itergp.learning.parameters import Evaluation
 from itergp.learning.rows import Rows, sound
-from itergp.linalg._jax import as_tree, differentiable, point_variances
 from itergp.linalg.compute import Compute, require_bytes
-from itergp.linalg.engines import choose, get
-from itergp.linalg.weighted import added, diagonal_gradient, no_slopes
+from itergp.linalg.engines import get
+from itergp.linalg.engines.jax import as_tree, differentiable, point_variances
+from itergp.linalg.gram import Gram
 from itergp.prior.kernel import Kernel
-from itergp.prior.parameters import parameters
+from itergp.prior.parameters import added, no_slopes, parameters
 from itergp.validate import count, inputs, positive
 
 
@@ -81,18 +81,18 @@ class CollapsedBound:
     def evaluate(self, kernel: Kernel, noise: float, Z: np.ndarray) -> tuple[Evaluation, np.ndarray]:
         """The objective at any inducing points, and its gradient in them. Raises LinAlgError where it is
         not defined."""
-        rows, t = self.rows, self.rows.t
-        X, Z, N = rows.X - rows.origin(kernel), Z - rows.origin(kernel), rows.N(noise)
-        q = Nystrom.of(kernel, X, Z, N, choose(self.compute, kernel, *X.shape)[0])
+        rows, t, N = self.rows, self.rows.t, self.rows.N(noise)
+        gram = Gram(kernel, rows.X, self.compute)
+        q = Nystrom.of(gram, Z, N)
         alpha = q.P.solve(rows.y)
-        missing = np.asarray(kernel.diagonal(X), dtype=np.float64) - (q.U**2).sum(axis=1)
+        missing = gram.diagonal() - (q.U**2).sum(axis=1)
         likelihood = 0.5 * (float((rows.y * alpha).sum()) + t * (q.P.logdet() + rows.n * np.log(2.0 * np.pi)))
         value = likelihood + 0.5 * t * float((missing / N).sum())
         # dvalue = <G, dQ> + t/2 sum_i dk_ii / N_i, with G = (t P^{-1} - alpha alpha^T - t N^{-1}) / 2
         inverse = scipy.linalg.cho_solve((q.P.inner_factor, True), np.eye(len(Z)), check_finite=False)
         GU = 0.5 * (t * (q.U / N[:, None]) @ (inverse - np.eye(len(Z))) - alpha @ (alpha.T @ q.U))
         slopes, in_Z = q.gradient(GU)
-        slopes = added(slopes, diagonal_gradient(kernel, X, 0.5 * t / N))
+        slopes = added(slopes, gram.diagonal_gradient(0.5 * t / N))
         slope = (
             0.5
             * (t * q.noise_share() - float((N[:, None] * alpha**2).sum()) - t * float((missing / N).sum()))

@@ -31,10 +31,9 @@ from itergp.learning.parameters import Evaluation
 from itergp.learning.rows import Rows, sound
 from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick, no_tick
-from itergp.linalg.weighted import added, low_rank_gradient
-from itergp.prior.gp import Prior
+from itergp.linalg.gram import Gram
 from itergp.prior.kernel import Kernel
-from itergp.solver.problem import Problem
+from itergp.prior.parameters import added
 from itergp.validate import count, positive
 
 Product = Callable[[np.ndarray], np.ndarray]
@@ -127,8 +126,8 @@ class IterativeLikelihood:
         rows, t, N = self.rows, self.rows.t, self.rows.N(noise)
         self._tick()
         # tiles in the precision that the noise asks for
-        gram = Problem(Prior(kernel), rows.X, rows.y, N, self.compute).gram
-        nystrom = Nystrom.of(kernel, gram.centred(rows.X), gram.centred(self._Z), N, gram.engine)
+        gram = Gram.for_noise(kernel, rows.X, N, self.compute)
+        nystrom = Nystrom.of(gram, self._Z, N)
         z = nystrom.draws(self._w_X, self._w_Z)
         p = nystrom.P.solve(z)
 
@@ -145,8 +144,8 @@ class IterativeLikelihood:
         standard_error = 0.5 * t * _standard_error(quadratures) / rows.total
         self.work = Work(gram.passes, float(solved.residuals[: t + s].max()), standard_error)
         # <W, dK>, W = t/(2s) u p^T - alpha alpha^T / 2, and <G, dP> for what P contributes in closed form
-        slopes = low_rank_gradient(
-            gram, np.hstack([0.5 * t / s * u, -0.5 * alpha]), np.hstack([p, alpha]), self._tick
+        slopes = gram.low_rank_gradient(
+            np.hstack([0.5 * t / s * u, -0.5 * alpha]), np.hstack([p, alpha]), self._tick
         )
         GU = 0.5 * t * (nystrom.scaled() - p @ (p.T @ nystrom.U) / s)
         slopes = added(slopes, nystrom.gradient(GU)[0])

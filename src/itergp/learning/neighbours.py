@@ -12,8 +12,9 @@ import numpy as np
 
 from itergp.learning.parameters import Evaluation
 from itergp.learning.rows import Rows, sound
+from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick, no_tick
-from itergp.linalg.neighbours import coordinates, likelihood, nearest
+from itergp.linalg.gram import Earlier, Gram
 from itergp.prior.kernel import Kernel
 
 
@@ -23,9 +24,7 @@ class NeighbourLikelihood:
     `at`."""
 
     rows: Rows  # in their random order
-    batch: np.ndarray
-    J: np.ndarray  # neighbours of the batch, -1 for none
-    threads: int | None = None
+    given: Earlier
     tick: Tick = no_tick
 
     @staticmethod
@@ -35,29 +34,30 @@ class NeighbourLikelihood:
         neighbours: int = 30,
         batch: int | None = None,
         seed: int = 0,
-        threads: int | None = None,
+        compute: Compute = Compute(),
         tick: Tick = no_tick,
     ) -> "NeighbourLikelihood":
         """Of `batch` rows at random (None: all), with the rows in the random order of `seed`."""
         rng = np.random.default_rng(seed)
         order = rng.permutation(rows.n)
-        rows = Rows((rows.X - rows.origin(kernel))[order], rows.y[order], rows.counts[order], rows.scatter)
         size = rows.n if batch is None else min(batch, rows.n)
         chosen = np.arange(rows.n) if size == rows.n else np.sort(rng.choice(rows.n, size, replace=False))
-        F, m = coordinates(kernel, rows.X), max(1, min(neighbours, rows.n - 1))
-        return NeighbourLikelihood(
-            rows, chosen, nearest(F, F, m, "earlier", threads, tick, chosen), threads, tick
-        )
+        gram, m = Gram(kernel, rows.X, compute), max(1, min(neighbours, rows.n - 1))
+        ordered = Rows(rows.X[order], rows.y[order], rows.counts[order], rows.scatter)
+        return NeighbourLikelihood(ordered, gram.earlier(order, m, chosen, tick), tick)
+
+    @property
+    def batch(self) -> int:
+        """How many rows it is the likelihood of."""
+        return self.given.chosen.size
 
     def __call__(self, kernel: Kernel, noise: float) -> Evaluation:
         return sound(kernel, lambda: self._evaluate(kernel, noise))
 
     def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
         rows, share = self.rows, 1.0 / self.rows.counts
-        values, slopes, slope = likelihood(
-            kernel, rows.X, rows.y, noise * share, share, self.batch, self.J, self.threads, self.tick
-        )
-        scale = rows.n / self.batch.size
+        values, slopes, slope = self.given.likelihood(kernel, rows.y, noise * share, share, self.tick)
+        scale = rows.n / self.batch
         return rows.evaluation(
             noise,
             scale * float(values.sum()),

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from itergp.linalg.engines import Engine
+from itergp.linalg.gram import Gram
 from itergp.linalg.low_rank import DiagonalPlusLowRank
-from itergp.linalg.weighted import Slopes, added, gradient
-from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import Slopes, added
 
 # Of the mean of k(z, z), on the diagonal of K_ZZ. Inducing variables f(z) + noise are inducing variables too,
 # so with any jitter a bound stays a bound.
@@ -24,23 +23,19 @@ JITTERS = (1e-10, 1e-8, 1e-6)
 class Nystrom:
     """P = N + U U^T with U = K_XZ L^{-T} and L L^T = K_ZZ + jitter * mean(diag K_ZZ) * I."""
 
-    kernel: Kernel
-    X: np.ndarray
+    gram: Gram
     Z: np.ndarray
     L: np.ndarray
     jitter: float
     P: DiagonalPlusLowRank
 
     @staticmethod
-    def of(kernel: Kernel, X: np.ndarray, Z: np.ndarray, N: np.ndarray, engine: Engine) -> "Nystrom":
+    def of(gram: Gram, Z: np.ndarray, N: np.ndarray) -> "Nystrom":
         if not (N > 0).all():
             raise np.linalg.LinAlgError("P is singular without noise")
-        L, jitter = _factor(kernel, Z)
-        K_ZX = engine.dense(kernel, Z, X, np.dtype("float64"))
-        if not np.isfinite(K_ZX).all():
-            raise np.linalg.LinAlgError("k(Z, X) is not finite")
-        U = scipy.linalg.solve_triangular(L, K_ZX, lower=True, check_finite=False).T
-        return Nystrom(kernel, X, Z, L, jitter, DiagonalPlusLowRank(N, U))
+        L, jitter = _factor(gram.batch(Z[None], Z[None])[0])
+        U = scipy.linalg.solve_triangular(L, gram.dense(Z, gram.X), lower=True, check_finite=False).T
+        return Nystrom(gram, Z, L, jitter, DiagonalPlusLowRank(N, U))
 
     @property
     def U(self) -> np.ndarray:
@@ -78,13 +73,12 @@ class Nystrom:
         W_ZZ = -_left_solve(self.L, _right_solve(self.U.T @ GU, self.L))
         W_ZZ = (W_ZZ + W_ZZ.T) / 2
         W_ZZ[np.diag_indices(len(W_ZZ))] += self.jitter * np.trace(W_ZZ) / len(W_ZZ)
-        cross, in_Z = gradient(self.kernel, self.Z, self.X, 2.0 * GM.T)
-        inner, in_Z_twice = gradient(self.kernel, self.Z, self.Z, W_ZZ)
+        cross, in_Z = self.gram.weighted_gradient(self.Z, self.gram.X, 2.0 * GM.T)
+        inner, in_Z_twice = self.gram.weighted_gradient(self.Z, self.Z, W_ZZ)
         return added(cross, inner), in_Z + 2.0 * in_Z_twice
 
 
-def _factor(kernel: Kernel, Z: np.ndarray) -> tuple[np.ndarray, float]:
-    K = np.asarray(kernel(Z, Z), dtype=np.float64)
+def _factor(K: np.ndarray) -> tuple[np.ndarray, float]:
     for jitter in JITTERS:
         K_jittered = K + jitter * np.trace(K) / len(K) * np.eye(len(K))
         L, failed = scipy.linalg.lapack.dpotrf(K_jittered, lower=1, clean=1)

@@ -12,8 +12,9 @@ from itergp.data.rows import mean_square
 from itergp.data.spread import centre_and_spread
 from itergp.errors import InputError, KernelError
 from itergp.learning.parameters import Evaluation, Objective
-from itergp.linalg.weighted import Slopes, no_slopes
+from itergp.linalg.gram import origin
 from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import Slopes, no_slopes
 from itergp.validate import finite, inputs, targets
 
 WORST = 1e10  # nats per observation where nothing could be computed: finite, so that an optimiser steps back
@@ -89,9 +90,8 @@ class Rows:
         return noise / self.counts
 
     def origin(self, kernel: Kernel) -> np.ndarray:
-        """A point from which inputs are counted, where k allows it: far from it, coordinates would round
-        before they differ."""
-        return self.X[:32].mean(axis=0) if kernel.stationary else np.zeros(self.X.shape[1])
+        """From which inputs are counted where an objective evaluates k without a Gram."""
+        return origin(kernel, self.X)
 
     def within(self, noise: float) -> tuple[float, float]:
         """- log density of the deviations from the rows' means, and its slope in the noise.

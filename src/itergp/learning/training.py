@@ -361,8 +361,8 @@ def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[S
 
     def at(batch: int | None, m: int, pool: int | None = None) -> Objective:
         some, began = rows if pool is None or pool >= rows.n else _few(rows, pool, seed), time.perf_counter()
-        found = NeighbourLikelihood.at(run.kernel, some, m, batch, seed, compute.threads, run.tick)
-        run.batch = found.batch.size
+        found = NeighbourLikelihood.at(run.kernel, some, m, batch, seed, compute, run.tick)
+        run.batch = found.batch
         run.per_pair = 2.0 * (time.perf_counter() - began) / (run.batch * some.n)
         # the neighbours are those of all targets
         return run.summed(found.rows, lambda of: replace(found, rows=of))

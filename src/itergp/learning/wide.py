@@ -17,7 +17,7 @@ h(x'_c), for h the feature or its square, standardised. It is kept where the lik
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.linalg.blas import dsymm
@@ -30,7 +30,7 @@ from itergp.learning.rows import Rows, sound
 from itergp.linalg.cholesky import with_jitter
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.engines import Tick, no_tick
-from itergp.prior.kernel import Kernel, Scaled
+from itergp.prior.kernel import Kernel, Term
 from itergp.prior.parameters import parameters, with_parameters
 from itergp.prior.stationary import Stationary
 
@@ -50,27 +50,19 @@ STEP = 3e-6  # in log s: its central differences err by about 1e-11 of k
 
 def is_wide(kernel: Kernel, rows: Rows) -> bool:
     d = rows.X.shape[1]
-    return d > WIDE and rows.n < ROWS_PER_FEATURE * d and _leaf(kernel) is not None
+    return d > WIDE and rows.n < ROWS_PER_FEATURE * d and _is_scaled_profile(kernel.terms())
 
 
-def _leaf(kernel: Kernel, path: str = "") -> tuple[str, Any] | None:
-    """The stationary kernel below the scales, and its path; None where the kernel is another one."""
-    if type(kernel) is Scaled:
-        return _leaf(kernel.kernel, f"{path}kernel.")
+def _is_scaled_profile(terms: list[Term]) -> bool:
+    """Whether this is one stationary kernel of all features, below any scales."""
+    kernel = terms[0].kernel
     formulas = type(kernel).__call__, getattr(type(kernel), "features", None)
-    if formulas != (Stationary.__call__, Stationary.features):
-        return None
     return (
-        (path, kernel)
-        if all(np.ndim(v) == 0 for name, v in parameters(kernel).items() if name != "lengthscale")
-        else None
+        len(terms) == 1
+        and terms[0].columns is None
+        and formulas == (Stationary.__call__, Stationary.features)
+        and all(np.ndim(v) == 0 for name, v in parameters(kernel).items() if name != "lengthscale")
     )
-
-
-def leaf_of(kernel: Kernel) -> tuple[str, Any]:
-    found = _leaf(kernel)
-    assert found  # `is_wide` was asked
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +75,7 @@ class Shared:
 
     @property
     def path(self) -> str:
-        return f"{leaf_of(self.given)[0]}lengthscale"
+        return f"{self.given.terms()[0].path}lengthscale"
 
     @property
     def unit(self) -> np.ndarray:
@@ -162,24 +154,22 @@ class SharedLikelihood:
 
     def _weighted(self, kernel: Kernel, noise: float) -> tuple[float, np.ndarray]:
         """The likelihood, and its gradient W in the covariances: its lower half."""
-        (_, leaf), weight = leaf_of(kernel), _scale(kernel)
+        [term] = kernel.terms()
+        leaf: Any = term.kernel
 
         def matrix() -> np.ndarray:
             K = np.zeros((self.rows.n, self.rows.n), order="F")
             for here, before, s, _ in self._strips(kernel):
-                K[here, before] = weight * leaf.profile(s)
+                K[here, before] = term.weight * leaf.profile(s)
             return K
 
-        L, _ = with_jitter(matrix, self.rows.N(noise), weight, self.tick)
+        L, _ = with_jitter(matrix, self.rows.N(noise), term.weight, self.tick)
         return value_and_weights(self.rows, L, self.tick)
 
     def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
         value, W = self._weighted(kernel, noise)
-        (path, leaf), weight, lengthscales = (
-            leaf_of(kernel),
-            _scale(kernel),
-            parameters(kernel)[self.shared.path],
-        )
+        [term], lengthscales = kernel.terms(), parameters(kernel)[self.shared.path]
+        path, leaf, weight = term.path, cast(Any, term.kernel), term.weight
         others = [name for name in parameters(leaf) if name != "lengthscale"]
         total, in_distance, in_chosen, in_others = (
             0.0,
@@ -209,7 +199,7 @@ class SharedLikelihood:
         """Of each feature, by how much the likelihood rises with e where k is multiplied by 1 + e h(x_c)
         h(x'_c)."""
         _, W = self._weighted(kernel, noise)
-        _, leaf = leaf_of(kernel)
+        leaf: Any = kernel.terms()[0].kernel
         for here, before, s, _ in self._strips(kernel):
             W[here, before] *= leaf.profile(s)
         gains = []
@@ -218,10 +208,6 @@ class SharedLikelihood:
             h = _standardised(self.rows.X[:, start : start + FEATURES])
             gains.append([-(H * dsymm(1.0, W, H, lower=1)).sum(axis=0) for H in (h, _standardised(h**2))])
         return np.concatenate([np.max(some, axis=0) for some in gains])
-
-
-def _scale(kernel: Kernel) -> float:
-    return kernel.scale * _scale(kernel.kernel) if type(kernel) is Scaled else 1.0
 
 
 def _both_halves(W: np.ndarray, first: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError, MemoryLimitError
+from itergp.linalg.engines.registry import ENGINES
 from itergp.linalg.memory import available_bytes
 from itergp.validate import choice, count
 
@@ -79,7 +80,7 @@ class Compute:
         if self.cache != "auto":
             object.__setattr__(self, "cache", parse_bytes("Compute.cache", self.cache))
         if isinstance(self.engine, str):
-            choice("Compute.engine", self.engine, ("auto", "numpy", "jax", "native"))
+            choice("Compute.engine", self.engine, ("auto", *ENGINES))
         elif not hasattr(self.engine, "symmetric"):
             raise InputError(
                 f"Compute.engine is {self.engine!r}; expected a name or an object as in "

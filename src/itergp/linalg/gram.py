@@ -1,6 +1,12 @@
-"""Gram: the kernel matrix K = k(X, X) of a data set, as something to multiply with. No noise in it."""
+"""Gram: the kernel matrix K = k(X, X) of a data set, as something to multiply with. No noise in it.
 
-from dataclasses import replace
+Values of a kernel at the data, or near them, are asked for here. Where k allows it, inputs are counted from
+a point among the data, because far from the origin coordinates would round before they differ. That point is
+private.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,9 +14,11 @@ from numpy.typing import ArrayLike
 from itergp.errors import InputError, KernelError
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute, require_bytes
-from itergp.linalg.engines import SMALL, Tick, TileCache, choose, no_tick
+from itergp.linalg.engines import SMALL, Conditionals, Engine, Tick, TileCache, choose, no_tick
 from itergp.linalg.libraries import require_working_room
+from itergp.linalg.neighbours import coordinates
 from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import Slopes, added, no_slopes, parameters
 from itergp.validate import as_float64, finite, inputs
 
 # Rounding of K q for a unit vector q, over u (|K q| + k0 amplification sqrt(rows)): the first part because
@@ -18,12 +26,32 @@ from itergp.validate import as_float64, finite, inputs
 # Calibrated by measurement at n = 2,000, 10,000 and 50,000: `benchmarks/rounding.py`, `docs/reliability.md`.
 ROUNDING = 4.0
 UNIT = {"float32": float(np.finfo(np.float32).eps) / 2, "float64": float(np.finfo(np.float64).eps) / 2}
+FLOAT32_SHARE = 0.1  # float32 tiles are taken where their rounding stays below this share of the noise
+FLOAT32_ROWS = 4096  # and where there is something to gain
+GRADIENT_ROWS = 2048  # of a low-rank gradient between two ticks
+ORIGIN_ROWS = 32  # the first rows, so that the origin stays when data are appended
+
+
+def origin(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """A point among the data from which inputs may be counted; 0 where k is not stationary."""
+    return X[:ORIGIN_ROWS].mean(axis=0) if kernel.stationary else np.zeros(X.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """What a Gram of the same data, with more rows, finer tiles or from a file, goes on from."""
+
+    origin: np.ndarray
+    passes: int = 0
+    entries: int = 0
 
 
 class Gram:
     """`gram @ V` is K V; `passes` and `entries` count what was evaluated so far."""
 
-    def __init__(self, kernel: Kernel, X: ArrayLike, compute: Compute = Compute()) -> None:
+    def __init__(
+        self, kernel: Kernel, X: ArrayLike, compute: Compute = Compute(), record: Record | None = None
+    ) -> None:
         X = inputs("X", X)
         kernel.check_features(X.shape[1])
         dtype = (
@@ -34,17 +62,34 @@ class Gram:
         self.engine, self.engine_reason = choose(compute, kernel, *X.shape)
         require_working_room()
         self.cache = TileCache(compute.cache_bytes())
-        # a point among the data, from which inputs are counted; of the first rows only, so that it stays
-        self.origin = X[:32].mean(axis=0) if kernel.stationary else np.zeros(X.shape[1])
-        self.passes = 0
-        self.entries = 0
+        record = Record(origin(kernel, X)) if record is None else record
+        self._origin, self.passes, self.entries = record.origin, record.passes, record.entries
         self._diagonal = self._checked(np.array(kernel.diagonal(X), dtype=np.float64))
         self._k0 = np.maximum.accumulate(self._diagonal)
         self._amplification = (0, 0.0)  # (rows, value): the last one asked for
 
+    @staticmethod
+    def for_noise(kernel: Kernel, X: ArrayLike, N: np.ndarray, compute: Compute = Compute()) -> "Gram":
+        """Tiles in the precision that the noise asks for, where that is not said."""
+        if compute.dtype != "auto":
+            return Gram(kernel, X, compute)
+        if len(N) > FLOAT32_ROWS:
+            return Gram(kernel, X, replace(compute, dtype="float32")).fine_enough(N, compute)
+        return Gram(kernel, X, replace(compute, dtype="float64"))
+
+    def fine_enough(self, N: np.ndarray, compute: Compute) -> "Gram":
+        """float64 tiles from here on, where nobody asked for float32 and its rounding is no longer far below
+        the noise."""
+        coarse = compute.dtype == "auto" and self.dtype == np.float32
+        return self.in_float64() if coarse and self.rounding(self.n) > FLOAT32_SHARE * N.min() else self
+
     @property
     def n(self) -> int:
         return self.X.shape[0]
+
+    @property
+    def record(self) -> Record:
+        return Record(self._origin, self.passes, self.entries)
 
     def __matmul__(self, V: ArrayLike) -> np.ndarray:
         V = finite("V", as_float64("V", V))
@@ -82,7 +127,7 @@ class Gram:
     ) -> np.ndarray:
         with blas_threads(self.compute.threads):
             X, dtype, cache = (
-                self.centred(self.X),
+                self._centred(self.X),
                 self.dtype if dtype is None else dtype,
                 self.cache if cache is None else cache,
             )
@@ -100,7 +145,7 @@ class Gram:
         """k(X0, X1) in float64, for any points: whoever needs entries of a kernel asks here, where inputs
         are centred."""
         with blas_threads(self.compute.threads):
-            out = self.engine.dense(self.kernel, self.centred(X0), self.centred(X1), np.dtype("float64"))
+            out = self.engine.dense(self.kernel, self._centred(X0), self._centred(X1), np.dtype("float64"))
         self.entries += out.size
         return self._checked(np.asarray(out, dtype=np.float64))
 
@@ -133,10 +178,75 @@ class Gram:
 
     def _cross(self, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, tick: Tick) -> np.ndarray:
         with blas_threads(self.compute.threads):
-            X0, X1 = self.centred(X0), self.centred(X1)
+            X0, X1 = self._centred(X0), self._centred(X1)
             out = self.engine.product(self.kernel, X0, X1, np.ascontiguousarray(V), np.dtype("float64"), tick)
         self.entries += X0.shape[0] * X1.shape[0]
         return self._checked(out)
+
+    def batch(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """k(A[p], B[p]) in float64 for each p, (p, a, b): many small matrices."""
+        return self.engine.batch(self.kernel, self._centred(A), self._centred(B))
+
+    # Gradients of weighted sums of k in the parameters: what every objective's gradient comes down to.
+
+    def low_rank_gradient(self, A: np.ndarray, B: np.ndarray, tick: Tick = no_tick) -> Slopes:
+        """Of sum_ij (A B^T)_ij k(x_i, x_j); each pair is evaluated once, with weights A B^T + B A^T."""
+        slopes = no_slopes(self.kernel)
+        for i in range(0, self.n, GRADIENT_ROWS):
+            here, after = slice(i, i + GRADIENT_ROWS), slice(i + GRADIENT_ROWS, None)
+            tick()
+            slopes = added(slopes, self._gradient(self.X[here], self.X[here], A[here], B[here]))
+            if i + GRADIENT_ROWS < self.n:
+                tick()
+                left, right = np.hstack([A[here], B[here]]), np.hstack([B[after], A[after]])
+                slopes = added(slopes, self._gradient(self.X[here], self.X[after], left, right))
+        return slopes
+
+    def low_rank_columns_gradient(
+        self, columns: np.ndarray, A: np.ndarray, B: np.ndarray, tick: Tick = no_tick
+    ) -> Slopes:
+        """Of sum_ij (A B^T)_ij k(x_i, x_{columns[j]}), where weights reach some columns only."""
+        slopes = no_slopes(self.kernel)
+        for i in range(0, self.n, GRADIENT_ROWS):
+            tick()
+            here = slice(i, i + GRADIENT_ROWS)
+            slopes = added(slopes, self._gradient(self.X[here], self.X[columns], A[here], B))
+        return slopes
+
+    def _gradient(self, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray) -> Slopes:
+        return parameters(self.engine.gradient(self.kernel, self._centred(X0), self._centred(X1), A, B)[0])
+
+    def weighted_gradient(self, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> tuple[Slopes, np.ndarray]:
+        """Of sum_ij W_ij k(x_i, x'_j) at any points, for dense weights; in X0 too."""
+        return self.engine.weighted(self.kernel, self._centred(X0), self._centred(X1), W)
+
+    def symmetric_gradient(self, W: np.ndarray, tick: Tick = no_tick) -> Slopes:
+        """Of sum_ij W_ij k(x_i, x_j), for a symmetric W of which the lower half is read."""
+        return self.engine.weighted_symmetric(self.kernel, self._centred(self.X), W, tick)
+
+    def diagonal_gradient(self, w: np.ndarray) -> Slopes:
+        """Of sum_i w_i k(x_i, x_i)."""
+        return self.engine.weighted_diagonal(self.kernel, self._centred(self.X), w)
+
+    # Distances and features.
+
+    def embedding(self, X: np.ndarray) -> np.ndarray | None:
+        """Coordinates in which k falls with Euclidean distance, if there are such: the kernel's own
+        metric."""
+        return self.kernel.embedding(self._centred(X))
+
+    def features(self, map: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+        """The same features of the kernel for inputs as they are given."""
+        return lambda X: map(self._centred(X))
+
+    def earlier(self, order: np.ndarray, count: int, chosen: np.ndarray, tick: Tick = no_tick) -> "Earlier":
+        """The rows in another order, and the `count` nearest earlier ones of those `chosen` in it."""
+        X = self._centred(self.X)[order]
+        F, threads = coordinates(self.kernel, X), self.compute.threads
+        J = self.engine.nearest(F, F, count, "earlier", chosen, threads, tick)
+        return Earlier(
+            self.engine, X, chosen.astype(np.int32), np.ascontiguousarray(J, dtype=np.int32), threads
+        )
 
     def diagonal(self) -> np.ndarray:
         return self._diagonal.copy()
@@ -150,34 +260,29 @@ class Gram:
         """
         rows = max(1, rows)
         if self._amplification[0] != rows:
-            self._amplification = (rows, self.kernel.amplification(self.centred(self.X[:rows])))
+            self._amplification = (rows, self.kernel.amplification(self._centred(self.X[:rows])))
         incoherent = float(self._k0[rows - 1]) * self._amplification[1] * rows**0.5
         return ROUNDING * UNIT[dtype or self.dtype.name] * (product_norm + incoherent)
 
     def extended(self, X: np.ndarray) -> "Gram":
         """The Gram of the same data with more rows: counts go on, whole stored tiles stay."""
-        new = Gram(self.kernel, np.concatenate([self.X, X]), self.compute_fixed())
-        new.origin = self.origin
-        new.passes, new.entries, new.cache = self.passes, self.entries, self.cache.branch()
-        if self.engine is not new.engine:
-            new.cache = TileCache(self.compute.cache_bytes())
+        new = Gram(self.kernel, np.concatenate([self.X, X]), self.compute_fixed(), self.record)
+        if self.engine is new.engine:
+            new.cache = self.cache.branch()
         return new
 
     def in_float64(self) -> "Gram":
         """The Gram of the same data with finer tiles: counts go on, what was stored does not."""
-        new = Gram(self.kernel, self.X, replace(self.compute_fixed(), dtype="float64"))
-        new.origin, new.passes, new.entries = self.origin, self.passes, self.entries
-        return new
+        return Gram(self.kernel, self.X, replace(self.compute_fixed(), dtype="float64"), self.record)
 
     def compute_fixed(self) -> Compute:
         """The Compute that gives this very Gram again, with nothing left to choose by size."""
         engine = self.engine.name if isinstance(self.compute.engine, str) else self.compute.engine
         return Compute(self.dtype.name, self.compute.cache, engine, self.compute.threads)
 
-    def centred(self, X: np.ndarray) -> np.ndarray:
-        """Inputs as differences to a point among the data: far from the origin, coordinates would round
-        before they differ."""
-        return X - self.origin
+    def _centred(self, X: np.ndarray) -> np.ndarray:
+        """Inputs as the engine sees them."""
+        return X - self._origin
 
     def _checked(self, out: np.ndarray) -> np.ndarray:
         if not np.isfinite(out).all():
@@ -187,3 +292,22 @@ class Gram:
                 "finite numbers. Check its formula, and the scale of the inputs against its lengthscale."
             )
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class Earlier:
+    """Rows in an order, and the nearest earlier ones of some of them."""
+
+    engine: Engine
+    X: np.ndarray
+    chosen: np.ndarray
+    J: np.ndarray  # -1 for none
+    threads: int | None
+
+    def likelihood(
+        self, kernel: Kernel, y: np.ndarray, N: np.ndarray, share: np.ndarray, tick: Tick = no_tick
+    ) -> tuple[np.ndarray, Slopes, float]:
+        """-log p(y_i | y_J) of each chosen row, and the gradients of their sum, for any parameters of the
+        kernel: see `Engine.likelihood`."""
+        given = Conditionals(self.X, y, N, share, self.chosen, self.J)
+        return self.engine.likelihood(kernel, given, self.threads, tick)

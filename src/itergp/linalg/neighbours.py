@@ -1,16 +1,7 @@
-"""Rows and their nearest rows: the search, and the likelihood of each row given its nearest ones, with its
-gradient.
-
-Both are brute force done well: on two cores, all pairs of 40,000 rows are searched in a second or two, and
-their likelihoods given 30 neighbours take a fraction of one. Where the native code is missing or does not
-know the kernel, a tree and JAX serve.
-"""
-
-from typing import Any
+"""Rows and their nearest rows: in which coordinates, and by a tree where nothing faster is at hand."""
 
 import numpy as np
 
-from itergp.linalg.engines import Tick, no_tick
 from itergp.prior.kernel import Kernel
 
 TREE_FEATURES = 8  # a k-d tree up to here, brute force beyond
@@ -22,37 +13,17 @@ def coordinates(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     embedded = kernel.embedding(X)
     if embedded is not None:
         return embedded
-    inner = [getattr(kernel, name) for name in ("kernel", "left", "right") if hasattr(kernel, name)]
-    if hasattr(kernel, "columns"):
-        X = X[:, np.array(kernel.columns)]
-    parts = [coordinates(part, X) for part in inner]
-    return np.concatenate(parts, axis=1) if parts else X / getattr(kernel, "lengthscale", 1.0)
+    terms = kernel.terms()
+    if terms[0].kernel is not kernel:
+        return np.concatenate([coordinates(term.kernel, term.of(X)) for term in terms], axis=1)
+    inner = [value for value in vars(kernel).values() if isinstance(value, Kernel)]
+    if inner:  # a user's kernel made of others
+        return np.concatenate([coordinates(part, X) for part in inner], axis=1)
+    return X / getattr(kernel, "lengthscale", 1.0)
 
 
-def nearest(
-    F0: np.ndarray,
-    F1: np.ndarray,
-    count: int,
-    among: str = "all",
-    threads: int | None = None,
-    tick: Tick = no_tick,
-    chosen: np.ndarray | None = None,
-) -> np.ndarray:
-    """The `count` rows of F1 nearest to each row of F0, nearest first, and -1 where there are not so many.
-
-    `among` is "all" rows; or, where F0 is F1, the "others", or those "earlier" in the order of the rows.
-    `chosen` asks for some rows of F0 only, in ascending order.
-    """
-    places = np.arange(len(F0)) if chosen is None else chosen
-    try:
-        from itergp.linalg._native import at_most_cores
-        from itergp.linalg._native.neighbours import nearest as native
-    except ImportError:
-        return _nearest_by_tree(F0, F1, count, among)[places]
-    return native(F0[places], F1, count, among, places, at_most_cores(threads), tick)
-
-
-def _nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> np.ndarray:
+def nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> np.ndarray:
+    """`Engine.nearest`, by a k-d tree; by brute force where there are many features."""
     if among == "earlier":  # rows of [2^k, 2^(k+1)) among the first 2^k; the first ones by brute force
         found, stop = np.full((len(F0), count), -1, dtype=np.int32), min(len(F0), 2 * count + 1)
         for i in range(1, stop):
@@ -60,7 +31,7 @@ def _nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> 
             found[i, : order.size] = order
         while stop < len(F0):
             end = min(2 * stop, len(F0))
-            found[stop:end] = _nearest_by_tree(F0[stop:end], F1[:stop], count, "all")
+            found[stop:end] = nearest_by_tree(F0[stop:end], F1[:stop], count, "all")
             stop = end
         return found
     from sklearn.neighbors import NearestNeighbors
@@ -79,32 +50,3 @@ def _nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> 
         if missing > 0
         else rows
     )
-
-
-def likelihood(
-    kernel: Kernel,
-    X: np.ndarray,
-    y: np.ndarray,
-    N: np.ndarray,
-    share: np.ndarray,
-    rows: np.ndarray,
-    J: np.ndarray,
-    threads: int | None = None,
-    tick: Tick = no_tick,
-) -> tuple[np.ndarray, dict[str, Any], float]:
-    """-log p(y_i | y_J) for each i in `rows` with the neighbours J of that row (-1: none), summed over
-    targets; and the gradient of their sum in the kernel's parameters, by path, and in the noise, where
-    dN/dnoise = share."""
-    rows, J = np.ascontiguousarray(rows, dtype=np.int32), np.ascontiguousarray(J, dtype=np.int32)
-    try:
-        from itergp.linalg._native import at_most_cores
-        from itergp.linalg._native.neighbours import likelihood as native
-
-        answer = native(kernel, X, np.ascontiguousarray(y), N, share, rows, J, at_most_cores(threads), tick)
-    except ImportError:
-        answer = None
-    if answer is not None:
-        return answer
-    from itergp.linalg._jax_neighbours import likelihood as tiles
-
-    return tiles(kernel, X, y, N, share, rows, J, tick)

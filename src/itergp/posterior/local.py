@@ -18,7 +18,7 @@ from itergp.linalg.compute import require_bytes
 from itergp.linalg.gram import UNIT
 from itergp.linalg.libraries import workers
 from itergp.linalg.memory import available_bytes
-from itergp.linalg.neighbours import TREE_FEATURES, nearest
+from itergp.linalg.neighbours import TREE_FEATURES
 
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
@@ -170,11 +170,8 @@ class LocalPosterior:
     ) -> tuple[np.ndarray, np.ndarray]:
         """L_J with L_J L_J^T = K_JJ + N_J - B^T B + tau, and k_J - B^T w, for a batch."""
         problem = self.posterior.problem
-        kernel, points, X = problem.prior.kernel, problem.gram.centred(problem.X[J]), problem.gram.centred(X)
-        K_JJ, k_J = (
-            batched_kernel(kernel, points, points),
-            batched_kernel(kernel, points, X[:, None, :])[:, :, 0],
-        )
+        points = problem.X[J]
+        K_JJ, k_J = problem.gram.batch(points, points), problem.gram.batch(points, X[:, None, :])[:, :, 0]
         S = K_JJ - B @ B.swapaxes(1, 2)
         S = (S + S.swapaxes(1, 2)) / 2
         index = np.arange(J.shape[1])
@@ -205,22 +202,16 @@ def robust_cholesky(S: np.ndarray, jitter: float) -> np.ndarray:
         return robust_cholesky(S + 10.0 * jitter * np.eye(S.shape[1]), 10.0 * jitter)
 
 
-def batched_kernel(kernel, A: np.ndarray, B: np.ndarray) -> np.ndarray:  # type: ignore[no-untyped-def]
-    """k(A[p], B[p]) for each p: (p, a, b)."""
-    return np.stack([kernel(A[p], B[p]) for p in range(len(A))])
-
-
 def nearest_rows(posterior: "Posterior", X: np.ndarray, m: int) -> np.ndarray:
     """The m training rows nearest to each point in the kernel's own metric, (points, m), nearest first."""
     problem = posterior.problem
-    kernel = problem.prior.kernel
-    F, F_X = kernel.embedding(problem.gram.centred(problem.X)), kernel.embedding(problem.gram.centred(X))
+    F, F_X = problem.gram.embedding(problem.X), problem.gram.embedding(X)
     if F is not None and F_X is not None and F.shape[1] <= TREE_FEATURES:
         from scipy.spatial import cKDTree
 
         return cKDTree(F).query(F_X, k=np.arange(1, m + 1), workers=workers(problem.compute.threads, 0.0))[1]
     if F is not None and F_X is not None:
-        return nearest(F_X, F, m, threads=problem.compute.threads)
+        return problem.gram.engine.nearest(F_X, F, m, threads=problem.compute.threads)
     return _most_correlated(posterior, X, m)
 
 

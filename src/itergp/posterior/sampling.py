@@ -10,16 +10,13 @@ from numpy.typing import ArrayLike
 
 from itergp.linalg.compute import require_bytes
 from itergp.prior.gp import gaussian_draws
-from itergp.prior.kernel import Kernel, OnColumns, Product, RandomFeatures, Scaled, Sum
-from itergp.prior.linear import Linear
-from itergp.prior.stationary import Constant
+from itergp.prior.kernel import Kernel, RandomFeatures
 
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
 
 JOINT_POINTS = 2000  # exact joint draws up to here: cubic in the number of points
 CHECKED = 16  # rows of the data, and points between them, where the draws are compared with the posterior
-MOST_TERMS = 8  # of a product of sums, each with features of its own
 AT_ONCE = 2**20  # values of features in memory
 
 
@@ -110,7 +107,9 @@ def sample_function(posterior: "Posterior", size: int, seed: int, features: int 
     require_bytes(
         needed, f"{size} draws as functions with {features} features", "Ask for fewer draws or features."
     )
-    Phi = Features(_features(kernel, rng, features, problem.X.shape[1]), problem.gram.origin)
+    exact = all(part.finite_features() for part in kernel.summands())
+    feature_map = problem.gram.features(_features(kernel, rng, features, problem.X.shape[1]))
+    Phi = Features(feature_map, feature_map(problem.X[:1]).shape[1])
     loads = rng.standard_normal((Phi.size, draws)) + 1j * rng.standard_normal((Phi.size, draws))
     noise = np.sqrt(problem.N)[:, None] * rng.standard_normal((problem.n, draws))
     y_prior = Phi.draws(problem.X, loads) + noise
@@ -119,22 +118,18 @@ def sample_function(posterior: "Posterior", size: int, seed: int, features: int 
     # rounding is noise too
     projected -= np.sqrt(state.tau[: state.rank])[:, None] * rng.standard_normal((state.rank, draws))
     c = state.factor.solve_transposed(state.factor.solve(projected, state.rank), state.rank)
-    return SampleFunction(posterior, Phi, loads, state.basis.combine(c), size, _finite_dimensional(kernel))
+    return SampleFunction(posterior, Phi, loads, state.basis.combine(c), size, exact)
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """A map Phi with Phi Phi^H close to k, of inputs counted from the origin of the kernel matrix."""
+    """A map Phi with Phi Phi^H close to k."""
 
     map: RandomFeatures
-    origin: np.ndarray
+    size: int
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        return self.map(X - self.origin)
-
-    @cached_property
-    def size(self) -> int:
-        return self(self.origin[None]).shape[1]
+        return self.map(X)
 
     def draws(self, X: np.ndarray, loads: np.ndarray) -> np.ndarray:
         """Prior draws Re(Phi(X) w) with complex Gaussian w."""
@@ -148,42 +143,5 @@ class Features:
 def _features(kernel: Kernel, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
     """Features of a sum of independent processes: exact ones where they are few, and `size` random ones
     for each other."""
-    parts = [_features_of_term(term, rng, size, d) for term in _terms(kernel)]
+    parts = [part.finite_features() or part.random_features(rng, size, d) for part in kernel.summands()]
     return lambda X: np.concatenate([part(X) for part in parts], axis=1)
-
-
-def _features_of_term(kernel: Kernel, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
-    if isinstance(kernel, Scaled):
-        inner = _features_of_term(kernel.kernel, rng, size, d)
-        return lambda X: np.sqrt(kernel.scale) * inner(X)
-    if isinstance(kernel, OnColumns):
-        inner = _features_of_term(kernel.kernel, rng, size, len(kernel.columns))
-        return lambda X: inner(X[:, list(kernel.columns)])
-    if isinstance(kernel, Linear):
-        return lambda X: X / kernel.lengthscale
-    if isinstance(kernel, Constant):
-        return lambda X: np.full((len(X), 1), np.sqrt(kernel.value))
-    return kernel.random_features(rng, size, d)
-
-
-def _terms(kernel: Kernel) -> list[Kernel]:
-    """Kernels without sums in them that add up to this one; a product of sums is multiplied out where that
-    gives a few."""
-    if isinstance(kernel, Sum):
-        return _terms(kernel.left) + _terms(kernel.right)
-    if isinstance(kernel, Scaled):
-        return [Scaled(term, kernel.scale) for term in _terms(kernel.kernel)]
-    if isinstance(kernel, OnColumns):
-        return [OnColumns(term, kernel.columns) for term in _terms(kernel.kernel)]
-    if isinstance(kernel, Product):
-        terms: list[Kernel] = [Product(a, b) for a in _terms(kernel.left) for b in _terms(kernel.right)]
-        return terms if len(terms) <= MOST_TERMS else [kernel]
-    return [kernel]
-
-
-def _finite_dimensional(kernel: Kernel) -> bool:
-    if isinstance(kernel, Scaled | OnColumns):
-        return _finite_dimensional(kernel.kernel)
-    if isinstance(kernel, Sum):
-        return _finite_dimensional(kernel.left) and _finite_dimensional(kernel.right)
-    return isinstance(kernel, Linear | Constant)

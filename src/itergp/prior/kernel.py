@@ -6,9 +6,10 @@ arrays, other kernels); a field that is not a parameter, such as a choice of col
 `metadata={"static": True}`.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,31 @@ from itergp.validate import positive_scalar
 
 Array = Any  # NumPy arrays and JAX arrays alike
 RandomFeatures = Callable[[np.ndarray], np.ndarray]
+MOST_SUMMANDS = 8  # of a product of sums that is multiplied out
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A kernel that holds no other, as a part of a larger one: what engines read of its structure."""
+
+    kernel: "Kernel"
+    path: str = ""  # of its parameters in the larger one, such as "left.kernel."
+    columns: tuple[int, ...] | None = None  # that it sees; None: all
+    scales: dict[str, Any] = field(default_factory=dict)  # above it, by path, the innermost first
+    added: bool = True  # False inside a product: the larger kernel is no sum of such terms
+
+    @property
+    def weight(self) -> float:
+        return float(math.prod(self.scales.values()))
+
+    def of(self, X: Array) -> Array:
+        """The columns of X that it sees."""
+        return X if self.columns is None else X[:, np.array(self.columns)]
+
+    def below(self, name: str) -> "Term":
+        """The same term, seen from the kernel that holds it in the field `name`."""
+        scales = {f"{name}.{path}": scale for path, scale in self.scales.items()}
+        return replace(self, path=f"{name}.{self.path}", scales=scales)
 
 
 class Kernel(ABC):
@@ -27,6 +53,26 @@ class Kernel(ABC):
     @abstractmethod
     def __call__(self, X0: Array, X1: Array) -> Array:
         """The matrix k(X0, X1), shape (n0, n1)."""
+
+    def __init_subclass__(cls) -> None:
+        """A class with a formula of its own has no parts, unless it says so itself."""
+        if "__call__" in vars(cls):
+            for method in ("evaluate", "terms", "summands"):
+                if method not in vars(cls):
+                    setattr(cls, method, vars(Kernel)[method])
+
+    def evaluate(self, X0: Array, X1: Array, leaf: Callable[["Kernel", Array, Array], Array]) -> Array:
+        """k(X0, X1), where `leaf(kernel, X0, X1)` evaluates the kernels that hold no other."""
+        return leaf(self, X0, X1)
+
+    def terms(self) -> list[Term]:
+        """All kernels in this one that hold no other."""
+        return [Term(self)]
+
+    def summands(self) -> list["Kernel"]:
+        """Kernels without sums in them that add up to this one; a product of sums is multiplied out where
+        that gives a few."""
+        return [self]
 
     def diagonal(self, X: Array) -> Array:
         """k(x, x) for each row of X. Correct for any kernel; cheaper where the formula is known."""
@@ -62,6 +108,10 @@ class Kernel(ABC):
             "Use posterior.sample(X) at given points, or give the kernel a `random_features` method."
         )
 
+    def finite_features(self) -> RandomFeatures | None:
+        """A map Phi with Phi Phi^T = k(X, X) exactly, where a few columns are enough."""
+        return None
+
     def __add__(self, other: "Kernel") -> "Kernel":
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
@@ -88,8 +138,25 @@ def check_sizes(kernel: Kernel, d: int) -> None:
             )
 
 
+class _Combined(Kernel):
+    """A kernel made of others: `evaluate` is its formula."""
+
+    def __call__(self, X0: Array, X1: Array) -> Array:
+        return self.evaluate(X0, X1, _call)
+
+    @abstractmethod
+    def evaluate(self, X0: Array, X1: Array, leaf: Callable[[Kernel, Array, Array], Array]) -> Array: ...
+
+    @abstractmethod
+    def terms(self) -> list[Term]: ...
+
+
+def _call(kernel: Kernel, X0: Array, X1: Array) -> Array:
+    return kernel(X0, X1)
+
+
 @dataclass(frozen=True, eq=False)
-class Scaled(Kernel):
+class Scaled(_Combined):
     """scale * k"""
 
     kernel: Kernel
@@ -98,8 +165,15 @@ class Scaled(Kernel):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive_scalar("scale of a kernel", self.scale))
 
-    def __call__(self, X0: Array, X1: Array) -> Array:
-        return self.scale * self.kernel(X0, X1)
+    def evaluate(self, X0: Array, X1: Array, leaf: Callable[[Kernel, Array, Array], Array]) -> Array:
+        return self.scale * self.kernel.evaluate(X0, X1, leaf)
+
+    def terms(self) -> list[Term]:
+        inner = [term.below("kernel") for term in self.kernel.terms()]
+        return [replace(term, scales={**term.scales, "scale": self.scale}) for term in inner]
+
+    def summands(self) -> list[Kernel]:
+        return [Scaled(part, self.scale) for part in self.kernel.summands()]
 
     def diagonal(self, X: Array) -> Array:
         return self.scale * self.kernel.diagonal(X)
@@ -121,15 +195,23 @@ class Scaled(Kernel):
         features = self.kernel.random_features(rng, size, d)
         return lambda X: np.sqrt(self.scale) * features(X)
 
+    def finite_features(self) -> RandomFeatures | None:
+        features = self.kernel.finite_features()
+        return features and (lambda X: np.sqrt(self.scale) * features(X))
+
 
 @dataclass(frozen=True, eq=False)
-class _Pair(Kernel):
+class _Pair(_Combined):
     left: Kernel
     right: Kernel
 
     @property
     def stationary(self) -> bool:
         return self.left.stationary and self.right.stationary
+
+    def terms(self) -> list[Term]:
+        pair = (self.left, "left"), (self.right, "right")
+        return [term.below(name) for kernel, name in pair for term in kernel.terms()]
 
     def check_features(self, d: int) -> None:
         self.left.check_features(d)
@@ -142,8 +224,11 @@ class Sum(_Pair):
     def amplification(self, X: np.ndarray) -> float:
         return 1.0 + max(self.left.amplification(X), self.right.amplification(X))
 
-    def __call__(self, X0: Array, X1: Array) -> Array:
-        return self.left(X0, X1) + self.right(X0, X1)
+    def evaluate(self, X0: Array, X1: Array, leaf: Callable[[Kernel, Array, Array], Array]) -> Array:
+        return self.left.evaluate(X0, X1, leaf) + self.right.evaluate(X0, X1, leaf)
+
+    def summands(self) -> list[Kernel]:
+        return self.left.summands() + self.right.summands()
 
     def diagonal(self, X: Array) -> Array:
         return self.left.diagonal(X) + self.right.diagonal(X)
@@ -160,8 +245,15 @@ class Product(_Pair):
     def amplification(self, X: np.ndarray) -> float:
         return self.left.amplification(X) + self.right.amplification(X)
 
-    def __call__(self, X0: Array, X1: Array) -> Array:
-        return self.left(X0, X1) * self.right(X0, X1)
+    def evaluate(self, X0: Array, X1: Array, leaf: Callable[[Kernel, Array, Array], Array]) -> Array:
+        return self.left.evaluate(X0, X1, leaf) * self.right.evaluate(X0, X1, leaf)
+
+    def terms(self) -> list[Term]:
+        return [replace(term, added=False) for term in super().terms()]
+
+    def summands(self) -> list[Kernel]:
+        parts: list[Kernel] = [Product(a, b) for a in self.left.summands() for b in self.right.summands()]
+        return parts if len(parts) <= MOST_SUMMANDS else [self]
 
     def diagonal(self, X: Array) -> Array:
         return self.left.diagonal(X) * self.right.diagonal(X)
@@ -175,7 +267,7 @@ class Product(_Pair):
 
 
 @dataclass(frozen=True, eq=False)
-class OnColumns(Kernel):
+class OnColumns(_Combined):
     """k of some columns of the input"""
 
     kernel: Kernel
@@ -193,8 +285,18 @@ class OnColumns(Kernel):
     def _select(self, X: Array) -> Array:
         return X[:, np.array(self.columns)]
 
-    def __call__(self, X0: Array, X1: Array) -> Array:
-        return self.kernel(self._select(X0), self._select(X1))
+    def evaluate(self, X0: Array, X1: Array, leaf: Callable[[Kernel, Array, Array], Array]) -> Array:
+        return self.kernel.evaluate(self._select(X0), self._select(X1), leaf)
+
+    def terms(self) -> list[Term]:
+        def selected(inner: tuple[int, ...] | None) -> tuple[int, ...]:
+            return self.columns if inner is None else tuple(self.columns[column] for column in inner)
+
+        inner = [term.below("kernel") for term in self.kernel.terms()]
+        return [replace(term, columns=selected(term.columns)) for term in inner]
+
+    def summands(self) -> list[Kernel]:
+        return [OnColumns(part, self.columns) for part in self.kernel.summands()]
 
     def diagonal(self, X: Array) -> Array:
         return self.kernel.diagonal(self._select(X))
@@ -220,3 +322,7 @@ class OnColumns(Kernel):
     def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
         features = self.kernel.random_features(rng, size, len(self.columns))
         return lambda X: features(self._select(X))
+
+    def finite_features(self) -> RandomFeatures | None:
+        features = self.kernel.finite_features()
+        return features and (lambda X: features(self._select(X)))

@@ -33,3 +33,6 @@ class Linear(Kernel):
     def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
         signs = rng.choice([-1.0, 1.0], (d, size))
         return lambda X: (X / self.lengthscale) @ signs / np.sqrt(size)
+
+    def finite_features(self) -> RandomFeatures:
+        return lambda X: X / self.lengthscale

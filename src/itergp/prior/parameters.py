@@ -1,9 +1,13 @@
-"""The parameters of a kernel by their paths, and the same kernel with others."""
+"""The parameters of a kernel by their paths, gradients in them, and the same kernel with others."""
 
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
+
 from itergp.prior.kernel import Kernel
+
+Slopes = dict[str, Any]  # a gradient, by the paths of the parameters
 
 
 def parameters(kernel: Kernel, prefix: str = "") -> dict[str, Any]:
@@ -34,3 +38,12 @@ def with_parameters(kernel: Kernel, values: dict[str, Any], check: bool = True) 
     for part in fields(kernel):  # type: ignore[arg-type]
         object.__setattr__(copy, part.name, changes.get(part.name, getattr(kernel, part.name)))
     return copy
+
+
+def no_slopes(kernel: Kernel) -> Slopes:
+    return {path: np.zeros(np.shape(value)) for path, value in parameters(kernel).items()}
+
+
+def added(*all_slopes: Slopes) -> Slopes:
+    """The sum of gradients."""
+    return {path: sum(slopes[path] for slopes in all_slopes) for path in all_slopes[0]}

@@ -211,3 +211,6 @@ class Constant(Kernel):
 
     def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
         return lambda X: np.full((X.shape[0], size), np.sqrt(self.value / size))
+
+    def finite_features(self) -> RandomFeatures:
+        return lambda X: np.full((len(X), 1), np.sqrt(self.value))

@@ -2,7 +2,7 @@
 
 import warnings
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,22 +10,19 @@ from numpy.typing import ArrayLike
 
 from itergp.errors import InputError, KernelError, PrecisionWarning
 from itergp.linalg.compute import Compute
-from itergp.linalg.gram import Gram
+from itergp.linalg.gram import Gram, origin
 from itergp.prior.gp import Prior
 from itergp.prior.kernel import Kernel
 from itergp.prior.means import MeanOfTarget
 from itergp.validate import inputs, noise_variance, targets
 
 LARGEST = 1e150  # of k(x, x'): squares of sums over K stay in float64
-FLOAT32_SHARE = 0.1  # float32 tiles are taken where their rounding stays below this share of the noise
-FLOAT32_ROWS = 4096  # and where there is something to gain
 
 
 def check_kernel_values(kernel: Kernel, X: np.ndarray) -> None:
     """Refuse a kernel that is no kernel, on a few rows, before any long work."""
     name, rows = type(kernel).__name__, X[np.unique(np.linspace(0, X.shape[0] - 1, 64).astype(int))]
-    if kernel.stationary:  # as Gram does: far from the origin, inputs would round before they differ
-        rows = rows - X[:32].mean(axis=0)
+    rows = rows - origin(kernel, X)
     K = np.asarray(kernel(rows, rows), dtype=np.float64)
     if K.shape != (len(rows), len(rows)):
         raise KernelError(
@@ -91,7 +88,7 @@ class Problem:
             noise=noise,
             N=N,
             b=centred(self.prior, X, y),
-            gram=_gram(self.prior.kernel, X, N, self.compute),
+            gram=Gram.for_noise(self.prior.kernel, X, N, self.compute),
         )
 
     def _set(self, **values: Any) -> None:
@@ -171,7 +168,7 @@ class Problem:
             y=np.concatenate([self.y, y]),
             noise=self.noise if same else N,
             compute=self.compute,
-            gram=_fine_enough(self.gram.extended(X), N, self.compute),
+            gram=self.gram.extended(X).fine_enough(N, self.compute),
             b=np.concatenate([self.b, centred(self.prior, X, y)]),
             N=N,
         )
@@ -188,7 +185,7 @@ class Problem:
         new = object.__new__(Problem)
         new._set(**{name: getattr(self, name) for name in ("prior", "X", "compute")})
         new._set(
-            gram=_fine_enough(self.gram, N, self.compute),
+            gram=self.gram.fine_enough(N, self.compute),
             y=y,
             noise=noise,
             N=N,
@@ -208,7 +205,7 @@ class Problem:
         noise = copy(noise_variance("noise", noise, self.n))
         N = np.broadcast_to(np.asarray(noise, dtype=np.float64), (self.n,))
         new = object.__new__(Problem)
-        new._set(X=self.X, compute=self.compute, gram=_fine_enough(self.gram, N, self.compute))
+        new._set(X=self.X, compute=self.compute, gram=self.gram.fine_enough(N, self.compute))
         new._set(prior=prior, y=y, b=b, noise=noise, N=N)
         return new
 
@@ -233,23 +230,3 @@ def centred(prior: Prior, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         raise InputError("the prior mean is not finite on the training inputs; expected finite numbers.")
     b = y - (mean[:, None] if mean.ndim < y.ndim else mean)
     return b[:, None] if b.ndim == 1 else b
-
-
-def _gram(kernel: Kernel, X: np.ndarray, N: np.ndarray, compute: Compute) -> Gram:
-    if compute.dtype != "auto":
-        return Gram(kernel, X, compute)
-    if X.shape[0] > FLOAT32_ROWS:
-        return _fine_enough(Gram(kernel, X, replace(compute, dtype="float32")), N, compute)
-    return Gram(kernel, X, replace(compute, dtype="float64"))
-
-
-def _fine_enough(gram: Gram, N: np.ndarray, compute: Compute) -> Gram:
-    """float64 tiles from here on, where nobody asked for float32 and its rounding is no longer far below
-    the noise."""
-    if (
-        compute.dtype == "auto"
-        and gram.dtype == np.float32
-        and gram.rounding(gram.n) > FLOAT32_SHARE * N.min()
-    ):
-        return gram.in_float64()
-    return gram

@@ -19,7 +19,7 @@ from itergp.errors import InputError
 from itergp.linalg import engines
 from itergp.linalg.basis import Basis, Columns, Factor
 from itergp.linalg.compute import Compute
-from itergp.linalg.gram import Gram
+from itergp.linalg.gram import Gram, Record
 from itergp.prior.gp import Prior
 from itergp.solver.belief import Belief
 from itergp.solver.policies import Schedule
@@ -74,7 +74,7 @@ def not_refinable(what: str, **known: Any) -> Any:
 def problem_value(problem: Problem, tensors: Tensors, refinable: bool) -> dict[str, Any]:
     """What is to be computed, and how; without the targets where it is not to be refined."""
     put, gram, prior = putting(tensors), problem.gram, problem.prior
-    tensors["X"], tensors["origin"] = problem.X, gram.origin
+    tensors["X"], tensors["origin"] = problem.X, gram.record.origin
     if refinable:
         tensors["y"], tensors["b"] = np.asarray(problem.y), problem.b
     if problem.N.strides != (0,):
@@ -112,9 +112,8 @@ def restored_problem(value: Any, tensors: Tensors, known: dict[str, type]) -> Pr
     noise, N = _noise(decode(value["noise"], tensors, known), tensors, n)
     columns = shape[1] if len(shape) == 2 else 1
     compute = _compute(value["compute"])
-    gram = Gram(prior.kernel, X, compute)
-    gram.origin = shaped(tensors, "origin", d)
-    gram.passes, gram.entries = counted(value["passes"], "passes"), counted(value["entries"], "entries")
+    counts = counted(value["passes"], "passes"), counted(value["entries"], "entries")
+    gram = Gram(prior.kernel, X, compute, Record(shaped(tensors, "origin", d), *counts))
     y, b = (
         shaped(tensors, name, *s) if name in tensors else not_refinable("the targets", shape=s, ndim=len(s))
         for name, s in (("y", shape), ("b", (n, columns)))

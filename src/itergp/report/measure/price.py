@@ -1,11 +1,12 @@
 """What further passes over K would cost here and now, and so how many a summary may make."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from itergp.linalg.engines import TileCache, no_tick
+from itergp.linalg.gram import Gram
 from itergp.posterior.combined import Posterior
 from itergp.posterior.uncertainty import PASSES
 
@@ -32,10 +33,10 @@ def seconds_of_pass(posterior: Posterior, points: int) -> float:
     """A product of K with a column for each point, by one on some of the rows; and the algebra on these
     columns."""
     problem, gram = posterior.problem, posterior.problem.gram
-    X = gram.centred(problem.X[:ROWS])
-    V = np.ones((len(X), points))
+    few = Gram(gram.kernel, problem.X[:ROWS], replace(gram.compute_fixed(), cache=0))
+    V = np.ones((few.n, points))
     for _ in range(2):  # what the first one takes may be compilation
         begun = time.perf_counter()
-        gram.engine.symmetric(gram.kernel, X, V, gram.dtype, TileCache(0), 0, no_tick)
+        few.multiply(V)
         seconds = time.perf_counter() - begun
-    return seconds * (problem.n / len(X)) ** 2 * (1.0 + 2.0 * (posterior.rank + points) / problem.n)
+    return seconds * (problem.n / few.n) ** 2 * (1.0 + 2.0 * (posterior.rank + points) / problem.n)

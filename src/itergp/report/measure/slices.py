@@ -56,8 +56,8 @@ def _rows_beside(posterior: Posterior, centre: np.ndarray, j: int) -> np.ndarray
         return np.sort(np.random.default_rng(0).permutation(len(X))[:NEAR])
     there = np.tile(centre, (len(X), 1))
     there[:, j] = X[:, j]  # the point of the line with the row's own x_j
-    kernel = posterior.problem.prior.kernel
-    F, F_line = kernel.embedding(X), kernel.embedding(there)
+    gram = posterior.problem.gram
+    F, F_line = gram.embedding(X), gram.embedding(there)
     apart = X - there if F is None or F_line is None else F - F_line
     return np.sort(np.argsort((apart**2).sum(axis=1), kind="stable")[: NEAR // 3])
 

@@ -9,10 +9,11 @@ import pytest
 from helpers import KERNELS
 from itergp import RBF, Constant, InputError, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
 from itergp.linalg import engines
-from itergp.prior.parameters import parameters
+from itergp.linalg.engines import differences
+from itergp.prior.parameters import parameters, with_parameters
 
-native = pytest.importorskip("itergp.linalg._native", reason="the native engine was not built")
-gradients = pytest.importorskip("itergp.linalg._native.gradients")
+native = pytest.importorskip("itergp.linalg.engines.native.engine", reason="the native engine was not built")
+gradients = pytest.importorskip("itergp.linalg.engines.native.gradients")
 tiles = native._tiles
 
 STATIONARY = {
@@ -44,6 +45,11 @@ def problem(n0, n1, d, r, seed=0):
     rng = np.random.default_rng([seed, n0, n1, d, r])
     X0, X1 = rng.standard_normal((n0, d)) / np.sqrt(d), rng.standard_normal((n1, d)) / np.sqrt(d)
     return X0, X1, rng.standard_normal((n0, r)), rng.standard_normal((n1, r))
+
+
+def by_differences(kernel, X0, X1, A, B):
+    slopes, in_inputs = differences.gradient(kernel, X0, X1, A @ B.T)
+    return with_parameters(kernel, slopes, check=False), in_inputs
 
 
 def assert_close(found, expected, tolerance, scale):
@@ -78,7 +84,7 @@ def test_gradients_are_those_of_autodiff_and_of_differences(instruction_set, nam
     scale = float((np.abs(A) @ np.abs(B).T).sum())
     found = native.ENGINE.gradient(KERNELS[name], X0, X1, A, B)
     assert_close(found, engines.get("jax").gradient(KERNELS[name], X0, X1, A, B), 1e-13, scale)
-    assert_close(found, engines.get("numpy").gradient(KERNELS[name], X0, X1, A, B), 1e-8, scale)
+    assert_close(found, by_differences(KERNELS[name], X0, X1, A, B), 1e-8, scale)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -86,7 +92,7 @@ def test_gradients_for_every_shape(instruction_set, shape):
     X0, X1, A, B = problem(*shape)
     scale = float((np.abs(A) @ np.abs(B).T).sum())
     for kernel in [*STATIONARY.values(), with_columns(shape[2])]:
-        expected = engines.get("numpy").gradient(kernel, X0, X1, A, B)
+        expected = by_differences(kernel, X0, X1, A, B)
         assert_close(native.ENGINE.gradient(kernel, X0, X1, A, B), expected, 1e-8, scale)
 
 
@@ -127,14 +133,6 @@ def test_gradients_are_finite_for_any_lengthscale(instruction_set, kernel, lengt
     slopes, slope = native.ENGINE.gradient(kernel(lengthscale), X0, X1, A, B)
     assert np.isfinite(slope).all()
     assert all(np.isfinite(value) for value in parameters(slopes).values())
-
-
-def test_gradients_do_not_depend_on_where_the_origin_is():
-    X0, X1, A, B = problem(90, 70, 3, 2)
-    X0, X1 = X0 + 1e6, X1 + 1e6
-    far = native.ENGINE.gradient(Matern32([0.1, 0.2, 0.3]), X0, X1, A, B)
-    near = native.ENGINE.gradient(Matern32([0.1, 0.2, 0.3]), X0 - 1e6, X1 - 1e6, A, B)
-    assert_close(far, near, 1e-8, 1.0)  # the mean of inputs near 1e6 rounds to 1e-10
 
 
 def test_any_number_of_threads_and_any_length_of_calls_gives_the_same_bits(monkeypatch):

@@ -15,11 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from itergp.linalg.engines import GRADIENT_TILE, TiledEngine
+from itergp.linalg.engines.base import Tick, TiledEngine, both_halves, no_tick
 from itergp.linalg.libraries import require_jax
 from itergp.prior.distances import squared_distance
-from itergp.prior.kernel import Kernel, OnColumns, Product, Scaled, Sum
+from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import Slopes, added, no_slopes, parameters
 from itergp.prior.stationary import Stationary
+
+# larger tiles, with what autodiff keeps of them, leave the cache: measured slower per entry
+GRADIENT_TILE = 512
 
 
 def register(kernel: Kernel) -> None:
@@ -91,17 +95,12 @@ def differentiable(kernel: Any, X0: Any, X1: Any) -> Any:
     Several times faster than autodiff through the loop, and faster to compile. Values still come from
     direct differences; only their slopes are summed as P F, and a slope cannot become indefinite.
     """
-    formula = type(kernel).__call__
-    if formula is Stationary.__call__:
+    return kernel.evaluate(X0, X1, _differentiable_leaf)
+
+
+def _differentiable_leaf(kernel: Any, X0: Any, X1: Any) -> Any:
+    if type(kernel).__call__ is Stationary.__call__:
         return kernel.profile(_squared_distance(kernel.features(X0), kernel.features(X1)))
-    if formula is Scaled.__call__:
-        return kernel.scale * differentiable(kernel.kernel, X0, X1)
-    if formula is OnColumns.__call__:
-        return differentiable(kernel.kernel, kernel._select(X0), kernel._select(X1))
-    if formula is Sum.__call__:
-        return differentiable(kernel.left, X0, X1) + differentiable(kernel.right, X0, X1)
-    if formula is Product.__call__:
-        return differentiable(kernel.left, X0, X1) * differentiable(kernel.right, X0, X1)
     return kernel(X0, X1)
 
 
@@ -181,15 +180,50 @@ class JaxEngine(TiledEngine):
         for i in range(0, X0.shape[0], T):
             for j in range(0, X1.shape[0], T):
                 # A B^T by BLAS: inside the tile it would be compiled anew for every rank
-                slopes, slope = self.weighted_gradient(
+                slopes, slope = self._tile_gradient(
                     kernel, X0[i : i + T], X1[j : j + T], A[i : i + T] @ B[j : j + T].T
                 )
                 in_parameters = jax.tree.map(lambda total, new: total + new, in_parameters, slopes)
                 in_inputs[i : i + T] += slope
         return in_parameters, in_inputs
 
+    def weighted(
+        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray
+    ) -> tuple[Slopes, np.ndarray]:
+        T, slopes, in_inputs = GRADIENT_TILE, no_slopes(kernel), np.zeros_like(X0)
+        for i in range(0, len(X0), T):
+            for j in range(0, len(X1), T):
+                here, there = slice(i, i + T), slice(j, j + T)
+                found, slope = self._tile_gradient(kernel, X0[here], X1[there], W[here, there])
+                slopes = added(slopes, parameters(found))
+                in_inputs[here] += slope
+        return slopes, in_inputs
+
+    def weighted_symmetric(
+        self, kernel: Kernel, X: np.ndarray, W: np.ndarray, tick: Tick = no_tick
+    ) -> Slopes:
+        T, slopes = GRADIENT_TILE, no_slopes(kernel)
+        for i in range(0, len(X), T):
+            for j in range(0, i + 1, T):
+                tick()
+                here, there = slice(i, i + T), slice(j, j + T)
+                weights = both_halves(W[here, there]) if i == j else 2.0 * W[here, there]
+                found, _ = self._tile_gradient(kernel, X[here], X[there], weights)
+                slopes = added(slopes, parameters(found))
+        return slopes
+
     @_with_x64
-    def weighted_gradient(
+    def weighted_diagonal(self, kernel: Kernel, X: np.ndarray, w: np.ndarray) -> Slopes:
+        T, slopes = GRADIENT_TILE, no_slopes(kernel)
+        for i in range(0, len(X), T):
+            weights = np.zeros(T)
+            weights[: len(w[i : i + T])] = w[i : i + T]
+            found = _diagonal_slopes(as_tree(kernel, np.float64), self.padded(X[i : i + T], T), weights)
+            slopes = added(slopes, parameters(jax.tree.map(np.asarray, found)))
+        return slopes
+
+    @_with_x64
+    def _tile_gradient(
         self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray
     ) -> tuple[Kernel, np.ndarray]:
         """Gradient of sum_ij W_ij k(x_i, x'_j), for at most one tile, in the parameters and in X0."""
@@ -198,14 +232,6 @@ class JaxEngine(TiledEngine):
         padded[: len(X0), : len(X1)] = W
         slopes, slope = _slopes(as_tree(kernel, np.float64), self.padded(X0, T), self.padded(X1, T), padded)
         return jax.tree.map(np.asarray, slopes), np.asarray(slope)[: len(X0)]
-
-    @_with_x64
-    def diagonal_gradient(self, kernel: Kernel, X: np.ndarray, w: np.ndarray) -> Kernel:
-        """Gradient of sum_i w_i k(x_i, x_i), for at most one tile, in the parameters."""
-        weights = np.zeros(GRADIENT_TILE)
-        weights[: len(w)] = w
-        slopes = _diagonal_slopes(as_tree(kernel, np.float64), self.padded(X, GRADIENT_TILE), weights)
-        return jax.tree.map(np.asarray, slopes)
 
 
 ENGINE = JaxEngine()

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from itergp import RBF, Constant, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
-from itergp.linalg import _jax_neighbours
-from itergp.linalg.engines import no_tick
-from itergp.linalg.neighbours import _nearest_by_tree, coordinates, likelihood, nearest
+from itergp.linalg.engines import Conditionals, get, jax_neighbours, no_tick
+from itergp.linalg.neighbours import coordinates, nearest_by_tree
 from itergp.prior.parameters import parameters, with_parameters
 
-native = pytest.importorskip("itergp.linalg._native", reason="the native engine was not built")
-from itergp.linalg._native.neighbours import likelihood as native_likelihood  # noqa: E402
+native = pytest.importorskip("itergp.linalg.engines.native.engine", reason="the native engine was not built")
+
+nearest = native.ENGINE.nearest
 
 KERNELS = {
     "ard": 1.7 * Matern32([0.5, 1.0, 2.0]),
@@ -57,11 +57,11 @@ def test_the_search_finds_what_sorting_all_distances_finds(instruction_set, amon
 @pytest.mark.parametrize("among", ["all", "others"])
 def test_without_the_native_code_a_tree_finds_the_same(among):
     F = np.random.default_rng(0).standard_normal((300, 4))
-    assert np.array_equal(_nearest_by_tree(F, F, 7, among), nearest(F, F, 7, among))
+    assert np.array_equal(nearest_by_tree(F, F, 7, among), nearest(F, F, 7, among))
 
 
 def test_without_the_native_code_earlier_rows_stay_earlier():
-    found = _nearest_by_tree(*2 * [np.random.default_rng(0).standard_normal((300, 4))], 7, "earlier")
+    found = nearest_by_tree(*2 * [np.random.default_rng(0).standard_normal((300, 4))], 7, "earlier")
     assert (found < np.arange(300)[:, None]).all()
     assert (found[7:] >= 0).all()
 
@@ -108,9 +108,8 @@ def differences(kernel, noise, *rest):
 def test_likelihoods_and_gradients_are_those_of_the_dense_formula(instruction_set, kernel):
     X, y, share, J = problem()
     rows, noise = np.arange(1, 203, 2, dtype=np.int32), 0.1
-    values, slopes, in_noise = native_likelihood(
-        kernel, X, y, noise * share, share, rows, J[rows], 2, no_tick
-    )
+    given = Conditionals(X, y, noise * share, share, rows, J[rows])
+    values, slopes, in_noise = native.ENGINE.likelihood(kernel, given, 2)
     assert np.allclose(values, by_hand(kernel, noise, X, y, share, rows, J[rows]), rtol=0, atol=1e-10)
     expected, expected_noise = differences(kernel, noise, X, y, share, rows, J[rows])
     for path, slope in expected.items():
@@ -124,9 +123,8 @@ def test_likelihoods_and_gradients_are_those_of_the_dense_formula(instruction_se
 def test_jax_serves_any_kernel(kernel):
     X, y, share, J = problem()
     rows, noise = np.arange(0, 203, 3, dtype=np.int32), 0.1
-    values, slopes, in_noise = _jax_neighbours.likelihood(
-        kernel, X, y, noise * share, share, rows, J[rows], no_tick
-    )
+    given = Conditionals(X, y, noise * share, share, rows, J[rows])
+    values, slopes, in_noise = jax_neighbours.likelihood(kernel, given, no_tick)
     assert np.allclose(values, by_hand(kernel, noise, X, y, share, rows, J[rows]), rtol=0, atol=1e-9)
     expected, expected_noise = differences(kernel, noise, X, y, share, rows, J[rows])
     for path, slope in expected.items():
@@ -134,19 +132,27 @@ def test_jax_serves_any_kernel(kernel):
     assert np.isclose(in_noise, expected_noise, rtol=1e-5)
 
 
-def test_the_seam_takes_the_native_code_where_it_knows_the_kernel_and_jax_elsewhere():
+@pytest.mark.parametrize("engine", ["numpy", "jax", "native"])
+def test_every_engine_takes_the_native_code_where_it_knows_the_kernel_and_jax_elsewhere(engine):
     X, y, share, J = problem()
-    rows = np.arange(203)
-    for kernel in (KERNELS["ard"], OTHERS["product"]):
-        values = likelihood(kernel, X, y, 0.1 * share, share, rows, J)[0]
-        assert np.allclose(values, by_hand(kernel, 0.1, X, y, share, rows, J), atol=1e-9)
+    rows = np.arange(203, dtype=np.int32)
+    given = Conditionals(X, y, 0.1 * share, share, rows, J)
+    found = {name: get(engine).likelihood(kernel, given)[0] for name, kernel in (KERNELS | OTHERS).items()}
+    for name, kernel in KERNELS.items():
+        assert np.array_equal(found[name], native.ENGINE.likelihood(kernel, given)[0]), name
+    for name, kernel in OTHERS.items():
+        assert np.allclose(found[name], by_hand(kernel, 0.1, X, y, share, rows, J), atol=1e-9), name
+    assert np.array_equal(get(engine).nearest(X, X, 7, "earlier"), J)
+    assert np.array_equal(get(engine).nearest(X, X, 7, "earlier", rows[3:9]), J[3:9])
 
 
 def test_the_same_bits_for_any_number_of_threads():
     X, y, share, J = problem(n=1000)
     rows = np.arange(1000, dtype=np.int32)
     answers = [
-        native_likelihood(KERNELS["ard"], X, y, 0.1 * share, share, rows, J, threads, no_tick)
+        native.ENGINE.likelihood(
+            KERNELS["ard"], Conditionals(X, y, 0.1 * share, share, rows, J), threads, no_tick
+        )
         for threads in (1, 2, 3)
     ]
     for values, slopes, in_noise in answers[1:]:
@@ -166,4 +172,6 @@ def test_neighbours_out_of_range_are_refused_at_the_binding(bad):
     X, y, share, J = problem()
     J[3, 2] = bad
     with pytest.raises(ValueError, match="neighbours out of range"):
-        native_likelihood(KERNELS["ard"], X, y, share, share, np.arange(203, dtype=np.int32), J, 1, no_tick)
+        native.ENGINE.likelihood(
+            KERNELS["ard"], Conditionals(X, y, share, share, np.arange(203, dtype=np.int32), J), 1
+        )

@@ -1,24 +1,23 @@
-"""The seam: whatever evaluates kernels and multiplies with them is an Engine.
+"""What an engine does: products with kernel matrices, and all other heavy work on them.
 
-Three come with the library: `numpy` (the reference), `jax` (compiled tiles, any kernel) and, where it was
-built, `native` (C++, stationary kernels). A user's own object with these methods goes into
-`Compute(engine=...)`, and `from_function` makes one of a plain product function.
+An engine must say which kernels it takes, evaluate a matrix, and multiply with one. The rest (gradients,
+nearest rows, their likelihood, small matrices) has defaults here, which an engine overrides where it does
+better: so another device, or several machines, take all of the work at this one seam. Inputs are counted from
+a point among the data already (`itergp.linalg.gram`).
 """
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from itergp.errors import InputError, KernelError, MemoryLimitError
-from itergp.linalg.compute import Compute
-from itergp.linalg.libraries import require_jax
+from itergp.linalg.engines import differences, registry
+from itergp.linalg.neighbours import nearest_by_tree
 from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import Slopes, with_parameters
 
-# larger tiles, with what autodiff keeps of them, leave the cache: measured slower per entry
-GRADIENT_TILE = 512
 Tick = Callable[[], None]  # called between tiles; raises to stop a product that is under way
 
 
@@ -98,11 +97,102 @@ class Engine(ABC):
     ) -> np.ndarray:
         """k(X, X) @ V, each pair of tiles evaluated once; rows before `first` may be left out (zero)."""
 
-    @abstractmethod
+    def batch(self, kernel: Kernel, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """k(A[p], B[p]) in float64 for each p, (p, a, b): many small matrices."""
+        return np.stack([kernel(A[p], B[p]) for p in range(len(A))])
+
     def gradient(
         self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray
     ) -> tuple[Kernel, np.ndarray]:
         """Gradient of sum_ij (A B^T)_ij k(x_i, x'_j) in the parameters (a kernel-shaped tree) and in X0."""
+        jax = registry.autodiff(kernel, X0.shape[1])
+        if jax:
+            return jax.gradient(kernel, X0, X1, A, B)
+        slopes, in_inputs = differences.gradient(kernel, X0, X1, A @ B.T)
+        return with_parameters(kernel, slopes, check=False), in_inputs
+
+    def weighted(
+        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray
+    ) -> tuple[Slopes, np.ndarray]:
+        """Gradient of sum_ij W_ij k(x_i, x'_j) in the parameters and in X0, for dense weights."""
+        jax = registry.autodiff(kernel, X0.shape[1])
+        return jax.weighted(kernel, X0, X1, W) if jax else differences.gradient(kernel, X0, X1, W)
+
+    def weighted_symmetric(
+        self, kernel: Kernel, X: np.ndarray, W: np.ndarray, tick: Tick = no_tick
+    ) -> Slopes:
+        """Gradient of sum_ij W_ij k(x_i, x_j) in the parameters, for a symmetric W of which the lower half
+        is read."""
+        jax = registry.autodiff(kernel, X.shape[1])
+        if jax:
+            return jax.weighted_symmetric(kernel, X, W, tick)
+        W = both_halves(W)
+
+        def total(k: Kernel) -> float:
+            tick()
+            return float((W * k(X, X)).sum())
+
+        return differences.in_parameters(kernel, total)
+
+    def weighted_diagonal(self, kernel: Kernel, X: np.ndarray, w: np.ndarray) -> Slopes:
+        """Gradient of sum_i w_i k(x_i, x_i) in the parameters."""
+        jax = registry.autodiff(kernel, X.shape[1])
+        if jax:
+            return jax.weighted_diagonal(kernel, X, w)
+        return differences.in_parameters(kernel, lambda k: float(w @ k.diagonal(X)))
+
+    def nearest(
+        self,
+        F0: np.ndarray,
+        F1: np.ndarray,
+        count: int,
+        among: str = "all",
+        chosen: np.ndarray | None = None,
+        threads: int | None = None,
+        tick: Tick = no_tick,
+    ) -> np.ndarray:
+        """The `count` rows of F1 nearest to each row of F0, nearest first, padded with -1 if there are fewer.
+
+        `among` is "all" rows; or, where F0 is F1, the "others", or those "earlier" in the order of the rows.
+        `chosen` asks for some rows of F0 only, in ascending order. No kernel takes part, so the native code
+        serves every engine, where it was built.
+        """
+        native = registry.native()
+        if native:
+            return native.nearest(F0, F1, count, among, chosen, threads, tick)
+        found = nearest_by_tree(F0, F1, count, among)
+        return found if chosen is None else found[chosen]
+
+    def likelihood(
+        self, kernel: Kernel, given: "Conditionals", threads: int | None = None, tick: Tick = no_tick
+    ) -> tuple[np.ndarray, Slopes, float]:
+        """-log p(y_i | y_J) for each row i with its neighbours J, summed over targets; and the gradient of
+        their sum in the kernel's parameters, by path, and in the noise. By the native code where that knows
+        the kernel, else by JAX."""
+        native = registry.native()
+        if native and native.differentiates(kernel):
+            return native.likelihood(kernel, given, threads, tick)
+        registry.get("jax")  # says so where JAX cannot be loaded
+        from itergp.linalg.engines.jax_neighbours import likelihood
+
+        return likelihood(kernel, given, tick)
+
+
+@dataclass(frozen=True, eq=False)
+class Conditionals:
+    """Some rows of a data set, each given the rows next to it: y_i | y_J."""
+
+    X: np.ndarray  # (n, d)
+    y: np.ndarray  # (n, t)
+    N: np.ndarray  # (n,), the noise
+    share: np.ndarray  # (n,), dN / dnoise
+    rows: np.ndarray  # i, (m,) int32
+    J: np.ndarray  # (m, neighbours) int32, -1 for none
+
+
+def both_halves(W: np.ndarray) -> np.ndarray:
+    """Weights of the lower half that stand for the upper half too."""
+    return 2.0 * np.tril(W, -1) + np.diag(np.diag(W))
 
 
 class TiledEngine(Engine):
@@ -184,82 +274,3 @@ def _full(tile: np.ndarray, T: int) -> np.ndarray:
     """Zeros up to T x T: BLAS has other code for small products, so that the number of rows decides how
     sums round too."""
     return tile if tile.shape == (T, T) else np.pad(tile, [(0, T - size) for size in tile.shape])
-
-
-def get(name: str) -> Engine:
-    """The engine of that name, loaded when first asked for."""
-    modules = {
-        "numpy": "itergp.linalg._numpy",
-        "jax": "itergp.linalg._jax",
-        "native": "itergp.linalg._native",
-    }
-    if name not in modules:
-        raise InputError(f"engine is {name!r}; expected one of {', '.join(modules)}.")
-    if name == "jax":
-        require_jax()
-    return importlib.import_module(modules[name]).ENGINE
-
-
-SMALL = 2048  # rows below which no compiled tile pays for its start-up
-
-
-def choose(compute: Compute, kernel: Kernel, n: int, d: int) -> tuple[Engine, str]:
-    """The engine for this work, and why it was taken."""
-    if not isinstance(compute.engine, str):
-        return compute.engine, "given by the caller"
-    if compute.engine != "auto":
-        try:
-            engine = get(compute.engine)
-        except ImportError as error:
-            raise InputError(
-                f"Compute.engine={compute.engine!r} is not available here ({error}); use engine='auto'."
-            ) from None
-        reason = engine.supports(kernel, d)
-        if reason:
-            raise KernelError(
-                f"Compute.engine={compute.engine!r} cannot take this kernel: {reason}. Use engine='auto'."
-            )
-        return engine.with_threads(compute.threads), "asked for"
-    reasons = []
-    for name in ("native", "jax"):
-        if name == "jax" and n <= SMALL:
-            reasons.append(f"n = {n} is small")
-            break
-        try:
-            engine = get(name)
-        except (ImportError, MemoryLimitError) as error:
-            reasons.append(f"{name} is missing ({error})")
-            continue
-        reason = engine.supports(kernel, d)
-        if not reason:
-            return engine.with_threads(compute.threads), "; ".join(reasons) or "tiles in C++"
-        reasons.append(f"{name}: {reason}")
-    return get("numpy"), "; ".join(reasons)
-
-
-def from_function(
-    product: Callable[[Kernel, np.ndarray, np.ndarray, np.ndarray], np.ndarray], name: str = "user"
-) -> Engine:
-    """An engine of a plain function `product(kernel, X0, X1, V) -> k(X0, X1) @ V`; the rest is the
-    reference engine's."""
-    reference = type(get("numpy"))
-
-    def cross(
-        self: Any, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick
-    ) -> np.ndarray:
-        tick()
-        return np.asarray(product(kernel, X0, X1, V), dtype=np.float64)
-
-    def symmetric(
-        self: Any,
-        kernel: Kernel,
-        X: np.ndarray,
-        V: np.ndarray,
-        dtype: np.dtype,
-        cache: TileCache,
-        first: int,
-        tick: Tick,
-    ) -> np.ndarray:
-        return cross(self, kernel, X, X, V, dtype, tick)
-
-    return type("FunctionEngine", (reference,), {"name": name, "product": cross, "symmetric": symmetric})()

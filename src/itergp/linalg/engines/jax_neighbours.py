@@ -14,28 +14,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
-from itergp.linalg._jax import as_tree, differentiable
-from itergp.linalg.engines import Tick
+from itergp.linalg.engines.base import Conditionals, Tick
+from itergp.linalg.engines.jax import as_tree, differentiable
 from itergp.prior.distances import UNROLLED
 from itergp.prior.kernel import Kernel
-from itergp.prior.parameters import parameters
+from itergp.prior.parameters import Slopes, parameters
 
 CHUNK = 256  # matrices at once: larger batches of small factorisations hang on some machines
 
 
-def likelihood(
-    kernel: Kernel,
-    X: np.ndarray,
-    y: np.ndarray,
-    N: np.ndarray,
-    share: np.ndarray,
-    rows: np.ndarray,
-    J: np.ndarray,
-    tick: Tick,
-) -> tuple[np.ndarray, dict[str, Any], float]:
-    """As `itergp.linalg.neighbours.likelihood` says."""
-    points = np.concatenate([J, rows[:, None]], axis=1)
-    values, slopes, in_noise = np.empty(len(rows)), dict[str, Any](), 0.0
+def likelihood(kernel: Kernel, given: Conditionals, tick: Tick) -> tuple[np.ndarray, Slopes, float]:
+    """As `Engine.likelihood` says."""
+    X, y, N, share, rows = given.X, given.y, given.N, given.share, given.rows
+    points = np.concatenate([given.J, rows[:, None]], axis=1)
+    values, slopes, in_noise = np.empty(len(rows)), Slopes(), 0.0
     with jax.enable_x64(True):
         tree = as_tree(kernel, np.float64)
         for start in range(0, len(rows), CHUNK):

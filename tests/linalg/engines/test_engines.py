@@ -9,7 +9,8 @@ import pytest
 from helpers import KERNELS, exact, make_data
 from itergp import RBF, Compute, InputError, Kernel, KernelError, MaxActions, Prior, RandomAction, condition
 from itergp.linalg import engines
-from itergp.linalg._numpy import NumpyEngine
+from itergp.linalg.engines import differences
+from itergp.linalg.engines.numpy import NumpyEngine
 from itergp.linalg.gram import Gram
 from itergp.prior.parameters import parameters
 
@@ -20,15 +21,15 @@ def test_gradients_in_jax_are_those_of_the_reference(kernel):
     X, Z = rng.uniform(-1, 1, (33, 2)), rng.uniform(-1, 1, (17, 2))
     A, B = rng.standard_normal((33, 2)), rng.standard_normal((17, 2))
     slopes, slope = engines.get("jax").gradient(KERNELS[kernel], X, Z, A, B)
-    expected, expected_slope = engines.get("numpy").gradient(KERNELS[kernel], X, Z, A, B)
+    expected, expected_slope = differences.gradient(KERNELS[kernel], X, Z, A @ B.T)
     np.testing.assert_allclose(slope, expected_slope, rtol=1e-6, atol=1e-7)
     assert isinstance(slope, np.ndarray)
-    for path, value in parameters(expected).items():
+    for path, value in expected.items():
         np.testing.assert_allclose(parameters(slopes)[path], value, rtol=1e-6, atol=1e-7)
 
 
 def test_growing_data_and_other_parameter_values_do_not_compile_again():
-    from itergp.linalg import _jax
+    from itergp.linalg.engines import jax as _jax
 
     X = np.random.default_rng(0).uniform(-1, 1, (2600, 2))
     compute = Compute("float32", engine="jax", cache=0)

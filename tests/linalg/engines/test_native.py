@@ -14,7 +14,7 @@ from itergp import RBF, Compute, Constant, Linear, Matern12, Matern32, Matern52,
 from itergp.linalg.engines import TileCache, no_tick
 from itergp.linalg.gram import Gram
 
-native = pytest.importorskip("itergp.linalg._native", reason="the native engine was not built")
+native = pytest.importorskip("itergp.linalg.engines.native.engine", reason="the native engine was not built")
 tiles = native._tiles
 
 KERNELS = {

@@ -10,16 +10,14 @@ ten times as fast up to r = 64, 1.3 times for r = 256, 0.9 times for r = 1,024, 
 of both. So all sums of leaves stay here.
 """
 
-from typing import Any
-
 import numpy as np
 
 from itergp.errors import InputError
-from itergp.linalg._native import _tiles
-from itergp.linalg._native.leaves import Leaf, leaves
+from itergp.linalg.engines.native import _tiles
+from itergp.linalg.engines.native.layout import blocks
+from itergp.linalg.engines.native.leaves import Leaf, linear_leaves, slopes_of
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import with_parameters
-from itergp.prior.stationary import Constant, RationalQuadratic
 from itergp.validate import as_float64, finite
 
 GROUP, TOTALS = _tiles.GROUP, _tiles.TOTALS
@@ -31,29 +29,18 @@ def gradient(
 ) -> tuple[Kernel, np.ndarray] | None:
     """As `Engine.gradient` says; None if the kernel is not made of leaves."""
     X0, X1, A, B = _checked(kernel, X0, X1, A, B)
-    parts = leaves(kernel, np.arange(X0.shape[1]))
+    parts = linear_leaves(kernel)
     if parts is None:
         return None
-    slopes, in_inputs = dict[str, Any](), np.zeros_like(X0)
-
-    def add_to_scales(leaf: Leaf, total: float) -> None:
-        for path, scale in leaf.scales.items():
-            slopes[path] = slopes.get(path, np.float64(0.0)) + leaf.weight / scale * total
-
+    in_inputs, found = np.zeros_like(X0), []
     rows, columns = A.any(axis=1), B.any(axis=1)  # weights are often zero on most rows
-    profiles = [leaf for leaf in parts if type(leaf.kernel) is not Constant]
+    profiles = [leaf for leaf in parts if not leaf.constant]
     for leaf, sums, slope in _sums(profiles, X0[rows], X1[columns], A[rows], B[columns], threads):
-        squares = sums[TOTALS:] if leaf.lengthscale.ndim else sums[2]
-        slopes[f"{leaf.path}lengthscale"] = -2.0 * leaf.weight * squares / leaf.lengthscale
-        if isinstance(leaf.kernel, RationalQuadratic):
-            slopes[f"{leaf.path}alpha"] = leaf.weight * sums[1]
-        add_to_scales(leaf, sums[0])
-        in_inputs[np.ix_(rows, leaf.columns)] += 2.0 * leaf.weight * leaf.rate * slope
-    for leaf in parts:
-        if isinstance(leaf.kernel, Constant):
-            total = A.sum(axis=0) @ B.sum(axis=0)
-            slopes[f"{leaf.path}value"] = leaf.weight * total
-            add_to_scales(leaf, leaf.kernel.value * total)
+        found.append((leaf, sums[0], sums[1], sums[TOTALS:] if leaf.lengthscale.ndim else sums[2]))
+        d = X0.shape[1]
+        in_inputs[np.ix_(rows, leaf.columns(d))] += 2.0 * leaf.term.weight * leaf.rate(d) * slope
+    constants = [leaf for leaf in parts if leaf.constant]
+    slopes = slopes_of(found, constants, A.sum(axis=0) @ B.sum(axis=0))
     return with_parameters(kernel, slopes, check=False), in_inputs
 
 
@@ -64,10 +51,10 @@ def _sums(
     and feature c."""
     if not parts:
         return []
-    sizes = [len(leaf.columns) for leaf in parts]
-    origin = X1[:32].mean(axis=0) if len(X1) else 0.0  # far from it, features would round before they differ
+    d = X0.shape[1]
+    sizes = [len(leaf.columns(d)) for leaf in parts]
     left, right = (
-        _grouped(np.concatenate([(X - origin)[:, leaf.columns] * leaf.rate for leaf in parts], axis=1))
+        _grouped(np.concatenate([X[:, leaf.columns(d)] * leaf.rate(d) for leaf in parts], axis=1))
         for X in (X0, X1)
     )
     slopes, sums = np.zeros_like(left), np.zeros((len(left), TOTALS * len(parts) + sum(sizes)))
@@ -96,13 +83,7 @@ def _seconds(parts: int, features: int, rank: int) -> float:
 
 
 def _grouped(F: np.ndarray) -> np.ndarray:
-    """Points in groups of 64, padded with zeros, each group feature-major: (groups, features, 64)."""
-    whole = len(F) // GROUP
-    out = np.zeros((-(-len(F) // GROUP), F.shape[1], GROUP))
-    out[:whole] = F[: whole * GROUP].reshape(whole, GROUP, F.shape[1]).transpose(0, 2, 1)
-    if whole < len(out):
-        out[whole, :, : len(F) - whole * GROUP] = F[whole * GROUP :].T
-    return out
+    return blocks(F, np.dtype("float64"), GROUP)
 
 
 def _checked(

@@ -11,7 +11,7 @@ import pytest
 from itergp.linalg.engines import TileCache, no_tick
 from itergp.prior.stationary import RBF
 
-native = pytest.importorskip("itergp.linalg._native", reason="the native engine was not built")
+native = pytest.importorskip("itergp.linalg.engines.native.engine", reason="the native engine was not built")
 tiles = native._tiles
 PANEL, BLOCK = tiles.PANEL, tiles.BLOCK
 LIMITS = pytest.mark.skipif(
@@ -199,7 +199,7 @@ def test_forty_thousand_threads_are_a_number_like_any_other(tmp_path):
     """Of an estimator, of a model's file, and of the functions themselves."""
     program = f"""
 import numpy as np, itergp
-from itergp.linalg._native import _tiles
+from itergp.linalg.engines.native import _tiles
 X = np.random.default_rng(0).standard_normal((300, 2))
 model = itergp.IterGPRegressor(threads=40_000, noise=0.1, learn=False, budget="20 actions").fit(X, X[:, 0])
 model.save({str(tmp_path / "model.itergp")!r})
@@ -221,7 +221,7 @@ def test_where_no_thread_can_be_started_the_caller_does_the_work():
     program = f"""
 import resource
 import numpy as np
-from itergp.linalg._native import _tiles
+from itergp.linalg.engines.native import _tiles
 rng = np.random.default_rng(0)
 F, V = rng.standard_normal((4, 2, {BLOCK})), rng.standard_normal((4 * {BLOCK}, 1))
 K = _tiles.Kernel64()
@@ -248,7 +248,7 @@ def test_where_there_is_no_memory_for_the_work_itself_there_is_an_error():
     program = """
 import resource
 import numpy as np
-from itergp.linalg._native import _tiles
+from itergp.linalg.engines.native import _tiles
 n, m = 130, 10_000
 given = [1], [0], [1.0], [0.0], 0.0, np.ones((n, 1)), np.ones((n, 1)), np.ones(n), np.ones(n)
 rows, J = np.arange(n, dtype=np.int32), np.full((n, m), -1, np.int32)

@@ -1,0 +1,71 @@
+"""Nearest rows, and the likelihood of rows given their nearest ones, in C++."""
+
+import numpy as np
+
+from itergp.linalg.engines.base import Conditionals, Tick
+from itergp.linalg.engines.native import _tiles
+from itergp.linalg.engines.native.layout import BLOCK, blocks
+from itergp.linalg.engines.native.leaves import Leaf, slopes_of
+from itergp.prior.parameters import Slopes
+
+ROWS = 4  # of a panel of the search
+CHUNK = _tiles.CHUNK
+AMONG = {"all": 0, "others": 1, "earlier": 2}
+WORK_PER_CALL = 5e8  # distances, or operations on small matrices, between two ticks
+
+
+def nearest(
+    F0: np.ndarray, F1: np.ndarray, count: int, among: str, places: np.ndarray, threads: int, tick: Tick
+) -> np.ndarray:
+    """The `count` rows of F1 nearest to each row of F0, nearest first, padded with -1 if there are fewer.
+
+    `places` are the rows of F1 that those of F0 are, in ascending order, for "others" and "earlier".
+    """
+    found = np.empty((len(F0), count), dtype=np.int32)
+    centre = F1.mean(axis=0)
+    left, right = (blocks(F - centre, np.dtype("float32")) for F in (F0, F1))
+    places = np.ascontiguousarray(places, dtype=np.int32)
+    panels, work = -(-len(F0) // ROWS), ROWS * right.shape[0] * BLOCK * (1.0 + F1.shape[1] / 8.0)
+    step = max(threads, int(WORK_PER_CALL / work))
+    for first in range(0, panels, step):
+        tick()
+        _tiles.search(
+            left, right, places, len(F1), AMONG[among], found, first, min(first + step, panels), threads
+        )
+    return found
+
+
+def likelihood(
+    parts: list[Leaf], given: Conditionals, threads: int, tick: Tick
+) -> tuple[np.ndarray, Slopes, float]:
+    """As `Engine.likelihood` says, of a sum of these leaves."""
+    X, rows, J, d = given.X, given.rows, given.J, given.X.shape[1]
+    profiles = [leaf for leaf in parts if not leaf.constant]
+    constants = [leaf for leaf in parts if leaf.constant]
+    centred = X - X.mean(axis=0)
+    F = np.concatenate(
+        [np.zeros((len(X), 0)), *(centred[:, leaf.columns(d)] * leaf.rate(d) for leaf in profiles)], axis=1
+    )
+    sizes = [len(leaf.columns(d)) for leaf in profiles]
+    terms = (
+        sizes,
+        [leaf.kind for leaf in profiles],
+        [leaf.height for leaf in profiles],
+        [leaf.alpha for leaf in profiles],
+        sum(leaf.term.weight * leaf.kernel.value for leaf in constants),
+    )
+    data = F, np.ascontiguousarray(given.y), given.N, given.share, rows, J
+    values, chunks = np.empty(len(rows)), -(-len(rows) // CHUNK)
+    sums = np.zeros((chunks, 2 * len(profiles) + sum(sizes) + 2))
+    work = CHUNK * (J.shape[1] + 1.0) ** 2 * (sum(sizes) + J.shape[1] / 3.0 + 20.0)
+    step = threads * max(1, int(WORK_PER_CALL / work))
+    for first in range(0, chunks, step):
+        tick()
+        _tiles.likelihood(*terms, *data, values, sums, first, min(first + step, chunks), threads)
+    total = sums.sum(axis=0)
+    squares = np.split(total[2 * len(profiles) : -2], np.cumsum(sizes)[:-1]) if profiles else []
+    found = [
+        (leaf, total[2 * k], total[2 * k + 1], by_feature if leaf.lengthscale.ndim else by_feature.sum())
+        for k, (leaf, by_feature) in enumerate(zip(profiles, squares, strict=True))
+    ]
+    return values, slopes_of(found, constants, total[-2]), float(total[-1])
