@@ -11,8 +11,7 @@ from itergp import RBF, Kernel, Matern12, Matern32
 from itergp.linalg import engines
 from itergp.linalg.engines import differences
 from itergp.linalg.engines.jax import GRADIENT_TILE as TILE
-from itergp.linalg.gram import GRADIENT_ROWS as ROWS
-from itergp.linalg.gram import Gram
+from itergp.linalg.gram import GRADIENT_ROWS as ROWS, Gram
 from itergp.prior.parameters import parameters
 
 numpy = engines.get("numpy")  # which has the defaults of every engine
