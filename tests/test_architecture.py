@@ -1,6 +1,7 @@
 """One direction of imports, and JAX behind its doors."""
 
 import ast
+import importlib
 import os
 import subprocess
 import sys

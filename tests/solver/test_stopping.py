@@ -23,8 +23,8 @@ from itergp import (
     UnitVector,
     condition,
 )
-from itergp.linalg.engines.numpy import NumpyEngine
 from itergp.linalg.engines import from_function
+from itergp.linalg.engines.numpy import NumpyEngine
 
 PRIOR, DATA, NOISE = Prior(KERNELS["matern32"]), make_data(60), 0.05
 
