@@ -24,6 +24,7 @@ from itergp.posterior.combined import (
 )
 from itergp.prior.gp import (
     GaussianProcess as GaussianProcess,
+    Marginals as Marginals,
     Prior as Prior,
 )
 from itergp.prior.kernel import Kernel as Kernel

@@ -229,11 +229,11 @@ def test_little_memory_means_small_batches_of_local_actions_and_the_same_predict
     posterior = condition(Prior(RBF(1.0)), X, np.sin(X[:, 0]), 0.1, stop=MaxActions(10)).local(20)
     mean, variance = posterior.marginals(X_new)
     sizes = []
-    weights = local.LocalPosterior.local_weights
+    weights = local.LocalActions.weights_and_targets
     monkeypatch.setattr(
-        local.LocalPosterior,
-        "local_weights",
-        lambda self, X, *more: [sizes.append(len(X)), weights(self, X, *more)][1],
+        local.LocalActions,
+        "weights_and_targets",
+        lambda self, some, r_J: [sizes.append(len(r_J)), weights(self, some, r_J)][1],
     )
     monkeypatch.setattr(local, "available_bytes", lambda: 10**6)
     few = posterior.marginals(X_new)

@@ -22,6 +22,7 @@ from itergp import (
 )
 from itergp.posterior import bounds, uncertainty
 from itergp.posterior.holdout import WithoutFold
+from itergp.posterior.local import LocalPosterior
 
 PRIOR, NOISE = Prior(KERNELS["matern32"]), 0.05
 DATA = make_data(60)
@@ -217,8 +218,8 @@ def test_bounds_hold_for_rows_outside_a_fold(policy, dtype):
 def test_weights_of_local_posteriors_give_their_means():
     posterior = after(8)
     for neighbours in (0, 5):
-        process = posterior.local(neighbours) if neighbours else bounds.LocalPosterior(posterior, 0)
-        g, J, g_J = process.weights(AT)
+        process = posterior.local(neighbours) if neighbours else LocalPosterior(posterior, 0)
+        g, J, g_J = process.at(AT).weights()
         C = np.asarray(posterior.actions) @ g
         C[J, np.arange(12)[:, None]] += g_J
         expected = process.mean(AT) if neighbours else posterior.mean(AT)

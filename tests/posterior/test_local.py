@@ -9,13 +9,16 @@ from itergp import (
     Compute,
     ConjugateGradient,
     ConstantMean,
+    GaussianProcess,
     InputError,
+    Marginals,
     MaxActions,
     Prior,
     RandomAction,
     UnitVector,
     condition,
 )
+from itergp.linalg import index
 from itergp.posterior import local
 
 PRIOR, DATA, NOISE = Prior(KERNELS["matern32"]), make_data(60), 0.05
@@ -34,7 +37,7 @@ def test_marginals_are_the_posterior_for_the_points_own_actions(policy, noise):
     posterior = after(6, POLICIES[policy](), noise)
     mean, variance = posterior.local(5).marginals(AT)
     oracle = exact(PRIOR, DATA.X, DATA.y, noise, AT)
-    Q, J = posterior.actions, local.nearest_rows(posterior, AT, 5)
+    Q, J = posterior.actions, posterior.problem.gram.nearest(AT, 5)
     Q = Q.toarray() if hasattr(Q, "toarray") else Q
     for p in range(12):
         # some may be dependent
@@ -73,10 +76,10 @@ def test_without_global_actions_it_is_the_process_of_the_neighbours():
 
 def test_neighbours_are_the_same_by_tree_by_brute_force_and_by_correlation(monkeypatch):
     posterior = after(3, prior=Prior(2.0 * KERNELS["matern52"]))
-    tree = local.nearest_rows(posterior, AT, 7)
-    monkeypatch.setattr(local, "TREE_FEATURES", 0)
-    brute = local.nearest_rows(posterior, AT, 7)
-    correlated = local._most_correlated(posterior, AT, 7)
+    tree = posterior.problem.gram.nearest(AT, 7)
+    monkeypatch.setattr(index, "TREE_FEATURES", 0)
+    brute = after(3, prior=posterior.problem.prior).problem.gram.nearest(AT, 7)
+    correlated = posterior.problem.gram._most_correlated(AT, 7)
     np.testing.assert_array_equal(tree, brute)
     np.testing.assert_array_equal(tree, correlated)
 
@@ -84,14 +87,15 @@ def test_neighbours_are_the_same_by_tree_by_brute_force_and_by_correlation(monke
 def test_kernels_without_a_metric_take_the_most_correlated_rows():
     prior = Prior(KERNELS["product"])
     posterior = after(3, prior=prior)
-    J = local.nearest_rows(posterior, AT, 7)
+    J = posterior.problem.gram.nearest(AT, 7)
     correlation = np.abs(prior.cov(AT, DATA.X)) / np.sqrt(prior.var(DATA.X))
     np.testing.assert_array_equal(J, np.argsort(-correlation, axis=1, kind="stable")[:, :7])
 
 
-def test_a_joint_covariance_is_refused_with_advice():
-    with pytest.raises(InputError, match=r"posterior\.cov\(X\).*UnitVector"):
-        after(3).local(5).cov(AT)
+def test_there_are_marginals_and_no_joint_covariance():
+    process = after(3).local(5)
+    assert isinstance(process, Marginals)
+    assert not isinstance(process, GaussianProcess)
 
 
 def test_several_targets_have_local_means():

@@ -7,7 +7,6 @@ import scipy.linalg
 
 from helpers import KERNELS, PAIRS, POLICIES, make_data, row_noise, run
 from itergp import MaxActions, Prior, condition
-from itergp.posterior.local import nearest_rows
 
 NOISES = {"scalar": 0.05, "per-row": row_noise(30)}
 
@@ -27,7 +26,7 @@ def extended(r, j, rows):
 def test_marginals_are_those_of_the_extended_actions(kernel, policy, noise):
     r = run(kernel, policy, actions=8, noise=NOISES[noise])
     local, X = r.posterior.local(6), r.data.X_new
-    mean, var, rows = local.mean(X), local.var(X), nearest_rows(r.posterior, X, 6)
+    mean, var, rows = local.mean(X), local.var(X), r.posterior.problem.gram.nearest(X, 6)
     expected = np.array([extended(r, j, rows[j]) for j in range(len(X))])
     np.testing.assert_allclose(mean, expected[:, 0], atol=1e-9)
     np.testing.assert_allclose(var, expected[:, 1], atol=1e-10)
@@ -49,7 +48,7 @@ def test_more_neighbours_lower_the_variance_until_the_exact_gp(policy):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_without_global_actions_it_is_the_exact_gp_on_the_neighbours(kernel):
     r = run(kernel, "cg", actions=0)
-    X, rows = r.data.X_new, nearest_rows(r.posterior, r.data.X_new, 7)
+    X, rows = r.data.X_new, r.posterior.problem.gram.nearest(r.data.X_new, 7)
     mean, var = r.posterior.local(7).mean(X), r.posterior.local(7).var(X)
     for j in range(len(X)):
         J = rows[j]
@@ -62,7 +61,7 @@ def test_without_global_actions_it_is_the_exact_gp_on_the_neighbours(kernel):
 def test_neighbours_are_the_nearest_in_the_metric_of_the_kernel(kernel):
     """For stationary kernels those with the largest covariance, by brute force."""
     r = run(kernel, "cg", actions=2)
-    rows = nearest_rows(r.posterior, r.data.X_new, 5)
+    rows = r.posterior.problem.gram.nearest(r.data.X_new, 5)
     np.testing.assert_array_equal(rows, np.argsort(-r.oracle.k_new, axis=0, kind="stable")[:5].T)
 
 

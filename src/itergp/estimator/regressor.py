@@ -426,12 +426,11 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     def _marginals(self, X: Array, with_variance: bool) -> tuple[Array, Array | None]:
         """Means, and latent variances if asked, in scaled units and in batches that fit in memory."""
         process, size = self._process(), max(256, BATCH_BYTES // (24 * max(1, self.posterior_.rank)))
-        batches = [X[i : i + size] for i in range(0, len(X), size)]
-        if hasattr(process, "marginals"):
-            means, variances = zip(*(process.marginals(batch) for batch in batches), strict=True)
-            return np.concatenate(means), np.concatenate(variances) if with_variance else None
-        mean = np.concatenate([process.mean(batch) for batch in batches])
-        return mean, np.concatenate([process.var(batch) for batch in batches]) if with_variance else None
+        batches = (process.at(X[i : i + size]) for i in range(0, len(X), size))
+        if not with_variance:
+            return np.concatenate([batch.mean for batch in batches]), None
+        means, variances = zip(*(batch.marginals for batch in batches), strict=True)
+        return np.concatenate(means), np.concatenate(variances)
 
     def _process(self) -> Any:
         """The posterior, with local actions where they are asked for."""

@@ -15,6 +15,7 @@ from itergp.errors import InputError, KernelError
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import SMALL, Conditionals, Engine, Tick, TileCache, choose, no_tick
+from itergp.linalg.index import Index, Once
 from itergp.linalg.libraries import require_working_room
 from itergp.linalg.neighbours import coordinates
 from itergp.prior.kernel import Kernel
@@ -29,6 +30,7 @@ UNIT = {"float32": float(np.finfo(np.float32).eps) / 2, "float64": float(np.finf
 FLOAT32_SHARE = 0.1  # float32 tiles are taken where their rounding stays below this share of the noise
 FLOAT32_ROWS = 4096  # and where there is something to gain
 GRADIENT_ROWS = 2048  # of a low-rank gradient between two ticks
+SEARCHED = 256  # points whose most correlated rows are searched at once
 ORIGIN_ROWS = 32  # the first rows, so that the origin stays when data are appended
 
 
@@ -67,6 +69,7 @@ class Gram:
         self._diagonal = self._checked(np.array(kernel.diagonal(X), dtype=np.float64))
         self._k0 = np.maximum.accumulate(self._diagonal)
         self._amplification = (0, 0.0)  # (rows, value): the last one asked for
+        self._index: Once[Index] = Once()
 
     @staticmethod
     def for_noise(kernel: Kernel, X: ArrayLike, N: np.ndarray, compute: Compute = Compute()) -> "Gram":
@@ -247,6 +250,26 @@ class Gram:
         return Earlier(
             self.engine, X, chosen.astype(np.int32), np.ascontiguousarray(J, dtype=np.int32), threads
         )
+
+    def nearest(self, X: np.ndarray, count: int) -> np.ndarray:
+        """The rows nearest to each point in the kernel's own metric, (points, count), nearest first; the most
+        correlated ones where it has none. What is searched is prepared once."""
+        F = self.embedding(X)
+        return self._most_correlated(X, count) if F is None else self._index.get(self._rows).nearest(F, count)
+
+    def _rows(self) -> Index:
+        F = self.embedding(self.X)
+        assert F is not None  # asked of other points before
+        return Index(F, self.engine, self.compute.threads)
+
+    def _most_correlated(self, X: np.ndarray, count: int) -> np.ndarray:
+        out, scale = [], np.sqrt(np.maximum(self._diagonal, 1e-300))
+        for start in range(0, len(X), SEARCHED):
+            correlation = np.abs(self.dense(X[start : start + SEARCHED], self.X)) / scale
+            top = np.argpartition(-correlation, count - 1, axis=1)[:, :count]
+            order = np.argsort(-np.take_along_axis(correlation, top, axis=1), axis=1, kind="stable")
+            out.append(np.take_along_axis(top, order, axis=1))
+        return np.concatenate(out)
 
     def diagonal(self) -> np.ndarray:
         return self._diagonal.copy()

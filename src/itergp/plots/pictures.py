@@ -19,7 +19,7 @@ from itergp.plots.drawing import (
     plot_line,
 )
 from itergp.plots.slices import column, data_for, feature_index, feature_name, scatter, slices_for
-from itergp.prior.gp import GaussianProcess
+from itergp.prior.gp import Marginals
 from itergp.validate import as_float64, choice, count, inputs, noise_variance, targets
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ COSTS = {
 
 
 def plot_posterior(
-    process: GaussianProcess,
+    process: Marginals,
     X: ArrayLike | None = None,
     y: ArrayLike | None = None,
     *,
@@ -96,7 +96,7 @@ def plot_posterior(
 
 
 def plot_decomposition(
-    process: GaussianProcess, X: ArrayLike, *, target: int = 0, axis: "Axes | None" = None
+    process: Marginals, X: ArrayLike, *, target: int = 0, axis: "Axes | None" = None
 ) -> "Axes":
     """The variance at the points X, sorted: the mathematical part, and the computational part on top of it.
 
@@ -164,7 +164,7 @@ def plot_trace(
 
 
 def plot_calibration(
-    process: GaussianProcess,
+    process: Marginals,
     X: ArrayLike,
     y: ArrayLike,
     *,

@@ -20,10 +20,10 @@ import scipy.linalg
 from itergp.linalg.basis import Basis
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.orthonormal import orthonormalise
-from itergp.posterior.local import LocalPosterior
 from itergp.solver.problem import Problem
 
 if TYPE_CHECKING:
+    from itergp.posterior.at import At
     from itergp.posterior.combined import Posterior
 
 BYTES = 2**30  # of the arrays n x points that are alive at once
@@ -69,17 +69,15 @@ class System:
         return self.outside(self.K_x - KC - self.problem.N[:, None] * C)
 
 
-def variance_bounds(posterior: "Posterior", X: np.ndarray, neighbours: int, passes: int) -> Bounds:
-    """At any points, a block of them after the other; so many passes for each block, the one that checks
-    among them."""
-    found = []
-    for some in batches(len(X), posterior.problem.n):
-        g, J, g_J = LocalPosterior(posterior, neighbours).weights(X[some])
-        K_x = posterior.problem.gram.dense(posterior.problem.X, X[some])
-        system = System(posterior, K_x, np.zeros(0, dtype=np.intp))
-        found.append(
-            bounded(system, posterior.problem.prior.var(X[some]), initial(system, g, J, g_J), passes)
-        )
+def variance_bounds(at: "At", neighbours: int, passes: int) -> Bounds:
+    """At any points, a block of them after the other; `passes` for each block, the one that checks among
+    them."""
+    posterior, problem, found = at.posterior, at.posterior.problem, []
+    for points in batches(len(at.X), problem.n):
+        some = at.some(points)
+        system = System(posterior, problem.gram.dense(problem.X, some.X), np.zeros(0, dtype=np.intp))
+        weights = initial(system, *some.local(neighbours).weights())
+        found.append(bounded(system, some.k0, weights, passes))
     return joined(found)
 
 

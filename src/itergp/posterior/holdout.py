@@ -12,12 +12,11 @@ import numpy as np
 import scipy.linalg
 
 from itergp.linalg.basis import Columns, cholesky_keeping
-from itergp.linalg.blas import blas_threads
+from itergp.posterior.at import Path
 from itergp.posterior.bounds import Bounds, System, batches, bounded, initial, joined
-from itergp.posterior.combined import Path, Posterior
-from itergp.posterior.local import LocalPosterior, nearest_rows
+from itergp.posterior.combined import Posterior
+from itergp.posterior.local import LocalActions, rounding, unique_rows
 
-BATCH = 64  # points at once
 MIXED = 1e-4  # of tau: within one precision they hardly differ by more
 # of what is subtracted, over |G|; at most 4.2 of these units were measured
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -62,23 +61,13 @@ class WithoutFold:
     def local(self, neighbours: int, which: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance with local actions on top, the unit vectors of the nearest rows outside the
         fold; at `which` of F."""
-        posterior, problem, F = self.posterior, self.posterior.problem, self.F
-        which = np.arange(F.size) if which is None else which
-        m, X, W = min(neighbours, problem.n - F.size), problem.X[F[which]], self.W[:, which]
-        rows, J = self._neighbours(X, m)
-        K_hat_Q = self._rows_of_products(rows)
-        H, c = _solve(self.L, K_hat_Q.T).T, _solve(self.L, self.z, transposed=True)
-        residual = problem.b[rows] - K_hat_Q @ c
-        process, k0 = LocalPosterior(posterior, m), problem.prior.var(X)
-        mean, variance = W.T @ self.z, k0 - (W**2).sum(axis=0)
-        with blas_threads(1):  # many small matrices
-            for start in range(0, len(X) if m else 0, BATCH):
-                some = slice(start, start + BATCH)
-                around, r_J = (rows[J[some]], H[J[some]], W[:, some]), residual[J[some]]
-                w_J, z_J = process.local_weights(X[some], *around, r_J, process.rounding())
-                mean[some] += np.einsum("pj,pjt->pt", w_J, z_J)
-                variance[some] -= (w_J**2).sum(axis=1)
-        return problem.with_prior_mean(X, mean), problem.above_floor(variance, k0)
+        problem, which = self.posterior.problem, np.arange(self.F.size) if which is None else which
+        actions, K_hat_Q = self._actions(neighbours, which)
+        residual = problem.b[actions.rows] - K_hat_Q @ _solve(self.L, self.z, transposed=True)
+        mean, k0 = actions.W.T @ self.z, problem.prior.var(actions.X)
+        variance = k0 - (actions.W**2).sum(axis=0)
+        actions.act(mean, variance, residual)
+        return problem.with_prior_mean(actions.X, mean), problem.above_floor(variance, k0)
 
     def variance_bounds(self, neighbours: int, passes: int, which: np.ndarray) -> Bounds:
         """Of the exact GP from the rows outside the fold, at `which` of F."""
@@ -93,14 +82,18 @@ class WithoutFold:
 
     def _weights(self, neighbours: int, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """g, J and g_J: the mean is mu(x) + c^T b with c = Q_{-F} g + E_J g_J."""
-        m, X = (
-            min(neighbours, self.posterior.problem.n - self.F.size),
-            self.posterior.problem.X[self.F[which]],
-        )
-        rows, J = self._neighbours(X, m)
-        H = _solve(self.L, self._rows_of_products(rows).T).T
-        w, g_J = LocalPosterior(self.posterior, m).weights_by(X, rows, J, H, self.W[:, which])
-        return _solve(self.L, w, transposed=True), rows[J], g_J
+        actions, _ = self._actions(neighbours, which)
+        w, g_J = actions.weights()
+        return _solve(self.L, w, transposed=True), actions.rows[actions.J], g_J
+
+    def _actions(self, neighbours: int, which: np.ndarray) -> tuple[LocalActions, np.ndarray]:
+        """Local actions on the nearest rows outside the fold, and these rows of K_hat Q_{-F}."""
+        problem = self.posterior.problem
+        m, X = min(neighbours, problem.n - self.F.size), problem.X[self.F[which]]
+        rows, J = unique_rows(self._nearest_outside(X, m))
+        K_hat_Q = self._rows_of_products(rows)
+        H, jitter = _solve(self.L, K_hat_Q.T).T, rounding(self.posterior, m)
+        return LocalActions(problem, X, self.W[:, which], rows, J, H, jitter), K_hat_Q
 
     def _rows_of_products(self, rows: np.ndarray) -> np.ndarray:
         """Rows of K_hat Q_{-F}, for the actions that are kept."""
@@ -111,15 +104,11 @@ class WithoutFold:
         )
         return KQ + posterior.problem.N[rows, None] * basis.rows(rows)[:, self.kept]
 
-    def _neighbours(self, X: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows outside the fold, and which of them are the m nearest to each point."""
-        rows, position = np.unique(self._nearest_outside(X, m), return_inverse=True)
-        return rows, position.reshape(len(X), m)
-
     def _nearest_outside(self, X: np.ndarray, m: int) -> np.ndarray:
         """The m rows outside the fold that are nearest to each point: they are among the m + |F| nearest
         of all."""
-        J = nearest_rows(self.posterior, X, min(m + self.F.size, self.posterior.problem.n))
+        problem = self.posterior.problem
+        J = problem.gram.nearest(X, min(m + self.F.size, problem.n))
         outside_first = np.argsort(np.isin(J, self.F), axis=1, kind="stable")
         return np.take_along_axis(J, outside_first[:, :m], axis=1)
 
@@ -169,7 +158,7 @@ def products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
     state = posterior.state
     if isinstance(state.basis.KQ, Columns):
         return state.basis.KQ.rows(rows)[:, : state.rank]
-    return (state.L @ posterior.weights(posterior.problem.X[rows])).T
+    return (state.L @ posterior.at(posterior.problem.X[rows]).W).T
 
 
 def fine_products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:

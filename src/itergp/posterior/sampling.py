@@ -73,7 +73,7 @@ class SampleFunction:
         """f(x) - mu_i(x) = (Phi(x) - a^T Phi(X)) w - a^T noise - g^T rounding, with g = G^{-1} Q^T k_x and
         a = Q g."""
         problem, state = self.posterior.problem, self.posterior.state
-        g = state.factor.solve_transposed(self.posterior.weights(X), state.rank)
+        g = state.factor.solve_transposed(self.posterior.at(X).W, state.rank)
         a = state.basis.combine(g)
         rows = np.flatnonzero(a.any(axis=1))
         left = self.features(X)

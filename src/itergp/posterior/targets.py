@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from itergp.errors import InputError
 from itergp.linalg.low_rank import DiagonalPlusLowRank
-from itergp.posterior.combined import Path, Posterior
-from itergp.posterior.local import LocalPosterior, nearest_rows
+from itergp.posterior.at import At, LocalAt, Path
+from itergp.posterior.combined import Posterior
 from itergp.posterior.sampling import SampleFunction
 from itergp.posterior.uncertainty import Certificate, Decomposition, Share
 from itergp.solver.loop import Callback
@@ -67,15 +67,15 @@ class TargetPosterior:
 
     # Predictions.
 
+    def at(self, X: ArrayLike) -> "TargetsAt":
+        """These posteriors at points: what they have in common there is computed once."""
+        return TargetsAt(self, self.shared._inputs(X))
+
     def mean(self, X: ArrayLike) -> np.ndarray:
-        X = self.shared._inputs(X)
-        v = np.concatenate([one.state.representer_weights for one in self.each], axis=1)
-        return self.problem.with_prior_mean(X, self.problem.gram.cross(X, v, self.state.basis.support()))
+        return self.at(X).mean
 
     def var(self, X: ArrayLike) -> np.ndarray:
-        X = self.shared._inputs(X)
-        k0 = self.problem.prior.var(X)
-        return _beside([one._subtract(k0, W) for one, W in zip(self.each, self.weights(X), strict=True)])
+        return self.at(X).var
 
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
         """The variance of a new observation: latent plus noise, each target's own unless given, a number
@@ -93,19 +93,14 @@ class TargetPosterior:
         return _beside([one.cov(X0, X1) for one in self.each])
 
     def path(self, X: ArrayLike, ranks: Sequence[int] | None = None) -> Path:
-        found = [one.path(X, ranks) for one in self.each]
+        found = [at.path(ranks) for at in self.at(X).each()]
         return Path(found[0].ranks, _beside([one.mean for one in found]), _beside([one.var for one in found]))
 
-    def weights(self, X: np.ndarray) -> Iterator[np.ndarray]:
-        """w = L^{-1} Q^T k_x, target by target: its own L, the same products."""
-        products = self.shared.inner_products(X)
-        return (one.state.factor.solve(products, one.rank) for one in self.each)
-
-    def decompose(self, X: ArrayLike, *how: Any, **more: Any) -> Decomposition:
-        return _each_field([one.decompose(X, *how, **more) for one in self.each])
+    def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> Decomposition:
+        return _each_field([at.decompose(method, passes) for at in self.at(X).each()])
 
     def certify(self, X: ArrayLike) -> Certificate:
-        return _each_field([one.certify(X) for one in self.each])
+        return _each_field([at.certify() for at in self.at(X).each()])
 
     def computational_share(self, X: ArrayLike, probes: int = 8, passes: int = 10) -> tuple[Share, ...]:
         """One for each target."""
@@ -202,42 +197,96 @@ class TargetPosterior:
 
 
 @dataclass(frozen=True, eq=False)
+class TargetsAt:
+    """The posteriors of several targets at the points X; products with the actions are the same for all."""
+
+    posterior: TargetPosterior
+    X: np.ndarray  # checked
+
+    @cached_property
+    def _products(self) -> np.ndarray:
+        return At(self.posterior.shared, self.X).inner_products()
+
+    @cached_property
+    def _k0(self) -> np.ndarray:
+        return self.posterior.problem.prior.var(self.X)
+
+    def each(self) -> Iterator[At]:
+        """Target by target, each with its own L."""
+        for one in self.posterior.each:
+            W = one.state.factor.solve(self._products, one.rank)
+            yield At(one, self.X).knowing(W=W, k0=self._k0)
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        problem, support = self.posterior.problem, self.posterior.state.basis.support()
+        v = np.concatenate([one.state.representer_weights for one in self.posterior.each], axis=1)
+        return problem.with_prior_mean(self.X, problem.gram.cross(self.X, v, support))
+
+    @cached_property
+    def var(self) -> np.ndarray:
+        return _beside([at.var for at in self.each()])
+
+    @property
+    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.mean, self.var
+
+
+@dataclass(frozen=True, eq=False)
 class LocalTargets:
     """Local actions for each target: marginals (m, t). The nearest rows are the same for all."""
 
     posterior: TargetPosterior
     neighbours: int
 
-    @property
-    def each(self) -> list[LocalPosterior]:
-        return [one.local(self.neighbours) for one in self.posterior.each]
+    def at(self, X: ArrayLike) -> "LocalTargetsAt":
+        return LocalTargetsAt(self.posterior.at(X), self.neighbours)
 
     def mean(self, X: ArrayLike) -> np.ndarray:
-        return self.marginals(X)[0]
+        return self.at(X).mean
 
     def var(self, X: ArrayLike) -> np.ndarray:
-        return self.marginals(X)[1]
+        return self.at(X).var
 
     def marginals(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        shared = self.posterior.shared
-        X = shared._inputs(X)
-        J = nearest_rows(shared, X, min(self.neighbours, shared.problem.n))
-        found = [
-            one.marginals_by(X, W, J) for one, W in zip(self.each, self.posterior.weights(X), strict=True)
-        ]
-        return _beside([mean for mean, _ in found]), _beside([variance for _, variance in found])
+        return self.at(X).marginals
 
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
         return self.var(X) + self.posterior.noise_at(noise)
 
-    def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
-        return self.each[0].cov(X0, X1)  # says that there is none
-
-    def decompose(self, X: ArrayLike, *how: Any, **more: Any) -> Decomposition:
-        return _each_field([one.decompose(X, *how, **more) for one in self.each])
+    def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> Decomposition:
+        return _each_field([at.decompose(method, passes) for at in self.at(X).each()])
 
     def certify(self, X: ArrayLike) -> Certificate:
-        return _each_field([one.certify(X) for one in self.each])
+        return _each_field([at.certify() for at in self.at(X).each()])
+
+
+@dataclass(frozen=True, eq=False)
+class LocalTargetsAt:
+    """Local actions for each target at the points of `at`."""
+
+    at: TargetsAt
+    neighbours: int
+
+    @cached_property
+    def _J(self) -> np.ndarray:
+        return self.at.posterior.shared.at(self.at.X).local(self.neighbours).J
+
+    def each(self) -> Iterator[LocalAt]:
+        return (at.local(self.neighbours).knowing(J=self._J) for at in self.at.each())
+
+    @cached_property
+    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
+        means, variances = zip(*(at.marginals for at in self.each()), strict=True)
+        return _beside(means), _beside(variances)
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.marginals[0]
+
+    @property
+    def var(self) -> np.ndarray:
+        return self.marginals[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +315,7 @@ class TargetSamples:
         return _beside([one(X) for one in self.each])
 
 
-def _beside(found: list[np.ndarray]) -> np.ndarray:
+def _beside(found: Sequence[np.ndarray]) -> np.ndarray:
     """Arrays of each target as one: targets come last."""
     return np.stack(found, axis=-1)
 

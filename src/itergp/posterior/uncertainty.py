@@ -15,6 +15,7 @@ from itergp.posterior.local import NEIGHBOURS
 from itergp.validate import choice, count
 
 if TYPE_CHECKING:
+    from itergp.posterior.at import At
     from itergp.posterior.combined import Posterior
 
 EXACT_ROWS = 4096  # decompose factorises K_hat up to here
@@ -114,33 +115,33 @@ def half_width(error: float, number: int, level: float = 0.95) -> float:
 
 
 def decompose(
-    posterior: "Posterior",
-    X: np.ndarray,
+    at: "At",
     combined: np.ndarray,
     neighbours: int = 0,
     method: str = "auto",
     passes: int | None = None,
 ) -> Decomposition:
-    """These variances at X, of the posterior or of its local actions, taken apart."""
+    """These variances at the points, of the posterior or of its local actions, taken apart."""
+    posterior = at.posterior
     choice("method", method, ("auto", "exact", "estimate", "certificate"))
     passes = PASSES if passes is None else count("passes", passes, least=0)
     if method in ("auto", "exact") and is_exact(posterior):
         return taken_apart(combined, combined, combined, "exact")
     if method == "exact" or (method == "auto" and posterior.problem.n <= EXACT_ROWS):
         try:
-            exact = exact_variance(posterior, X)
+            exact = exact_variance(posterior, at.X)
             return taken_apart(combined, exact, exact, "exact")
         except InputError:  # singular to rounding
             if method == "exact":
                 raise
     if method == "certificate":
-        return taken_apart(combined, certify(posterior, X).variance_lower, combined, method)
-    wide = more_neighbours(posterior, neighbours, len(X))
+        return taken_apart(combined, certify(at).variance_lower, combined, method)
+    wide = more_neighbours(posterior, neighbours, len(at.X))
     if passes:
-        bounds = variance_bounds(posterior, X, wide, passes)
+        bounds = variance_bounds(at, wide, passes)
         return taken_apart(combined, bounds.lower, bounds.upper, "estimate", wide)
-    upper = posterior.local(wide).var(X) if wide else combined
-    return taken_apart(combined, certify(posterior, X).variance_lower, upper, "neighbours", wide)
+    upper = at.local(wide).var if wide else combined
+    return taken_apart(combined, certify(at).variance_lower, upper, "neighbours", wide)
 
 
 def more_neighbours(posterior: "Posterior", neighbours: int, points: int) -> int:
@@ -206,30 +207,26 @@ def variance_by(L: np.ndarray, posterior: "Posterior", X: np.ndarray) -> np.ndar
     return np.maximum(np.concatenate(variance), problem.variance_floor(k0))
 
 
-def unexplained(posterior: "Posterior", X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def unexplained(at: "At") -> tuple[np.ndarray, np.ndarray]:
     """e_x = k_x - K_hat Q g with g = G^{-1} Q^T k_x: what of k_x the actions have not seen, n x m; and g."""
-    problem, state = posterior.problem, posterior.state
-    K_x = problem.gram.dense(problem.X, X)
-    g = state.factor.solve_transposed(
-        state.factor.solve(state.basis.inner(K_x)[: state.rank], state.rank), state.rank
-    )
+    problem, state = at.posterior.problem, at.posterior.state
+    K_x, g = problem.gram.dense(problem.X, at.X), state.factor.solve_transposed(at.W, state.rank)
     return K_x - state.basis.KQ.combine(g) - problem.N[:, None] * state.basis.combine(g), g
 
 
-def certify(posterior: "Posterior", X: np.ndarray) -> Certificate:
+def certify(at: "At") -> Certificate:
     """From e_x, the residual and the noise alone, with the rounding of products counted (errata page)."""
-    problem, state = posterior.problem, posterior.state
-    k0, variance = problem.prior.var(X), posterior.var(X)
+    problem, state, k0, variance = at.posterior.problem, at.posterior.state, at.k0, at.var
     lowest = problem.N.min()
     if not lowest > 0:  # without noise nothing bounds K_hat^{-1}
-        return Certificate(np.zeros_like(k0), variance, np.full(len(X), np.inf))
+        return Certificate(np.zeros_like(k0), variance, np.full(len(k0), np.inf))
     tau = float(state.tau[: state.rank].max(initial=0.0))
     root = np.sqrt(problem.N)[:, None]
     c = np.linalg.norm(state.coefficients)
     r = np.linalg.norm(state.residual / root) + tau * c / np.sqrt(lowest)  # the true residual, in this norm
     lower, mean_error = [], []
-    for start in range(0, len(X), POINTS):
-        e, g = unexplained(posterior, X[start : start + POINTS])
+    for start in range(0, len(k0), POINTS):
+        e, g = unexplained(at.some(slice(start, start + POINTS)))
         g_norm = np.linalg.norm(g, axis=0)
         a = np.linalg.norm(e / root, axis=0) + tau * g_norm / np.sqrt(lowest)
         lower.append(a**2 + 2.0 * tau * g_norm**2)

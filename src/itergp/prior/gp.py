@@ -1,4 +1,4 @@
-"""A Gaussian process is what has a mean, a variance and a covariance function. So is every posterior."""
+"""A Gaussian process is what has a mean, a variance and a covariance function; marginals lack the last."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -13,12 +13,17 @@ from itergp.validate import count, inputs
 
 
 @runtime_checkable
-class GaussianProcess(Protocol):
-    """What metrics, plots and pages are written against."""
+class Marginals(Protocol):
+    """A mean and a variance at each point: what metrics and plots are written against."""
 
     def mean(self, X: ArrayLike) -> np.ndarray: ...
 
     def var(self, X: ArrayLike) -> np.ndarray: ...
+
+
+@runtime_checkable
+class GaussianProcess(Marginals, Protocol):
+    """Marginals that belong together: their joint distribution has a covariance."""
 
     def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray: ...
 

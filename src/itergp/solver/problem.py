@@ -127,7 +127,7 @@ class Problem:
                 "that floor. "
                 "Use Compute(dtype='float64') or more noise.",
                 PrecisionWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return np.maximum(variance, floor)
 

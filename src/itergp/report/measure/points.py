@@ -119,7 +119,7 @@ class TestData(Points):
         return variance_by(L, self.posterior, self.X)
 
     def bounds(self, neighbours: int, passes: int) -> Bounds:
-        return variance_bounds(self.posterior, self.X, neighbours, passes)
+        return variance_bounds(self.posterior.at(self.X), neighbours, passes)
 
     def few(self, number: int) -> np.ndarray:
         return chosen_rows(self.rows.size, number)
@@ -362,14 +362,10 @@ def path_at(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means (K, m, t) and variances (K, m) along the path; the last with local actions, unless there are
     none."""
-    W = posterior.weights(X)
-    found = posterior.path_by(X, W, ranks)
+    at = posterior.at(X)
+    found = at.path(ranks)
     means = _columns(found.mean, 1)
-    return (
-        _with_last(means, found.var, posterior.local(neighbours).marginals_by(X, W))
-        if neighbours
-        else (means, found.var)
-    )
+    return _with_last(means, found.var, at.local(neighbours).marginals) if neighbours else (means, found.var)
 
 
 def _with_last(

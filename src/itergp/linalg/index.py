@@ -1,0 +1,48 @@
+"""The rows of a data set, ready to be searched for those nearest to any point."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from itergp.linalg.engines import Engine
+from itergp.linalg.libraries import workers
+from itergp.linalg.neighbours import TREE_FEATURES
+
+T = TypeVar("T")
+
+
+class Index:
+    """Rows in the kernel's own metric: in a k-d tree where features are few, as they are beyond."""
+
+    def __init__(self, F: np.ndarray, engine: Engine, threads: int | None) -> None:
+        self.F, self.engine, self.threads, self.tree = F, engine, threads, None
+        if F.shape[1] <= TREE_FEATURES:
+            from scipy.spatial import cKDTree
+
+            self.tree = cKDTree(F)
+
+    def nearest(self, F: np.ndarray, count: int) -> np.ndarray:
+        """The `count` rows nearest to each of these points, nearest first."""
+        if self.tree is None:
+            return self.engine.nearest(F, self.F, count, threads=self.threads)
+        return self.tree.query(F, k=np.arange(1, count + 1), workers=workers(self.threads, 0.0))[1]
+
+
+class Once(Generic[T]):
+    """What is made when it is first asked for, once for all threads, and left out of copies to other
+    processes."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.made: T | None = None
+
+    def get(self, make: Callable[[], T]) -> T:
+        with self.lock:
+            if self.made is None:
+                self.made = make()
+            return self.made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Once, ()

@@ -1,0 +1,196 @@
+"""A posterior at points: what predictions there have in common is computed once, when it is first needed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from itergp.errors import InputError
+from itergp.linalg.compute import require_bytes
+from itergp.posterior.local import LocalActions, rounding, unique_rows
+from itergp.posterior.uncertainty import Certificate, Decomposition, certify, decompose
+
+if TYPE_CHECKING:
+    from itergp.posterior.combined import Posterior
+
+
+@dataclass(frozen=True)
+class Path:
+    """Posteriors along the computation: after `ranks[i]` actions, `mean[i]` and `var[i]`."""
+
+    ranks: np.ndarray
+    mean: np.ndarray
+    var: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """A posterior at the points X: `mean`, `var`, `path`, `local`, `decompose` and `certify` there."""
+
+    posterior: "Posterior"
+    X: np.ndarray  # checked
+
+    def knowing(self, **values: Any) -> "At":
+        """The same with these values, which need not be computed."""
+        self.__dict__.update(values)
+        return self
+
+    def some(self, points: slice) -> "At":
+        """At some of the points."""
+        return At(self.posterior, self.X[points]).knowing(k0=self.k0[points], W=self.W[:, points])
+
+    @cached_property
+    def k0(self) -> np.ndarray:
+        """The prior variance k(x, x)."""
+        return self.posterior.problem.prior.var(self.X)
+
+    @cached_property
+    def W(self) -> np.ndarray:
+        """w = L^{-1} Q^T k_x for each point, (i, m): everything a prediction needs."""
+        return self.posterior.state.factor.solve(self.inner_products(), self.posterior.rank)
+
+    def inner_products(self) -> np.ndarray:
+        """Q^T k_x for each point, (i, m): what does not depend on the noise."""
+        state, gram = self.posterior.state, self.posterior.problem.gram
+        if not state.rank:
+            return np.zeros((0, len(self.X)))
+        require_bytes(
+            24.0 * state.rank * len(self.X),
+            f"{state.rank} weights at {len(self.X)} points",
+            "Predict in smaller batches.",
+        )
+        support = state.basis.support()
+        if support is not None:
+            Q = state.basis.actions(state.rank)[support].toarray()  # type: ignore[union-attr]
+            return gram.multiply_points(self.X, support, Q).T
+        return gram.cross(self.X, state.basis.dense(0, state.rank)).T
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """mu_i(x) = mu(x) + k(x, X) v_i, shape (m,) or (m, t). Cost O(m n)."""
+        problem, state = self.posterior.problem, self.posterior.state
+        update = problem.gram.cross(self.X, state.representer_weights, state.basis.support())
+        return problem.with_prior_mean(self.X, update)
+
+    @cached_property
+    def var(self) -> np.ndarray:
+        """k_i(x, x) = k0 - sum_j w_j^2, one after the other, so that more computation can only lower it.
+        Cost O(m n i)."""
+        variance = self.k0.copy()
+        for w in self.W:
+            variance -= w * w
+        return self.posterior.problem.above_floor(variance, self.k0)
+
+    @property
+    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.mean, self.var
+
+    def path(self, ranks: Sequence[int] | np.ndarray | None = None) -> Path:
+        """Mean and variance after each prefix of the actions, at the cost of the last."""
+        problem, last = self.posterior.problem, self.posterior.rank
+        wanted = _checked_ranks(ranks, last)
+        z, W, k0 = self.posterior.state.z[:last], self.W, self.k0
+        means, variances = {}, {}
+        update, variance = np.zeros((len(self.X), problem.targets)), k0.copy()
+        for j in range(last + 1):
+            if j:
+                update += np.outer(W[j - 1], z[j - 1])
+                variance -= W[j - 1] ** 2
+            if j in wanted:
+                means[j] = problem.with_prior_mean(self.X, update.copy())
+                variances[j] = problem.above_floor(variance, k0)
+        each = wanted.tolist()
+        return Path(wanted, np.stack([means[j] for j in each]), np.stack([variances[j] for j in each]))
+
+    def local(self, neighbours: int) -> "LocalAt":
+        """With the unit vectors of the nearest rows as actions of each point's own."""
+        return LocalAt(self, min(neighbours, self.posterior.problem.n))
+
+    def decompose(self, method: str = "auto", passes: int | None = None) -> Decomposition:
+        return decompose(self, self.var, 0, method, passes)
+
+    def certify(self) -> Certificate:
+        return certify(self)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalAt:
+    """A posterior with local actions at the points of `at`, which has what it shares with the global one."""
+
+    at: At
+    neighbours: int
+
+    def knowing(self, **values: Any) -> "LocalAt":
+        """The same with these values, which need not be computed."""
+        self.__dict__.update(values)
+        return self
+
+    @property
+    def X(self) -> np.ndarray:
+        return self.at.X
+
+    @cached_property
+    def J(self) -> np.ndarray:
+        """The rows nearest to each point, (m, neighbours)."""
+        return self.at.posterior.problem.gram.nearest(self.X, self.neighbours)
+
+    @cached_property
+    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances."""
+        at, problem, state = self.at, self.at.posterior.problem, self.at.posterior.state
+        mean, variance, actions = at.W.T @ state.z[: state.rank], at.var.copy(), self.actions()
+        actions.act(mean, variance, state.residual[actions.rows])
+        return problem.with_prior_mean(self.X, mean), problem.above_floor(variance, at.k0)
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.marginals[0]
+
+    @property
+    def var(self) -> np.ndarray:
+        return self.marginals[1]
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """g, J and g_J: the mean at x is mu(x) + c^T b with c = Q g + E_J g_J."""
+        state = self.at.posterior.state
+        if not self.neighbours:
+            none = np.zeros((len(self.X), 0))
+            return state.factor.solve_transposed(self.at.W, state.rank), none.astype(np.intp), none
+        w, g_J = self.actions().weights()
+        return state.factor.solve_transposed(w, state.rank), self.J, g_J
+
+    def actions(self) -> LocalActions:
+        posterior, state = self.at.posterior, self.at.posterior.state
+        rows, J = unique_rows(self.J)
+        require_bytes(
+            8.0 * rows.size * state.rank * 2,
+            f"{state.rank} weights at {rows.size} neighbours",
+            "Predict in batches.",
+        )
+        H = np.zeros((rows.size, 0))
+        if state.rank:
+            K_hat_Q = state.basis.KQ.rows(rows)[:, : state.rank]
+            K_hat_Q = K_hat_Q + posterior.problem.N[rows, None] * state.basis.rows(rows)[:, : state.rank]
+            H = state.factor.solve(K_hat_Q.T, state.rank).T
+        jitter = rounding(posterior, self.neighbours)
+        return LocalActions(posterior.problem, self.X, self.at.W, rows, J, H, jitter)
+
+    def decompose(self, method: str = "auto", passes: int | None = None) -> Decomposition:
+        return decompose(self.at, self.var, self.neighbours, method, passes)
+
+    def certify(self) -> Certificate:
+        glob, (mean, variance) = certify(self.at), self.marginals
+        shift = np.abs(mean - self.at.mean)
+        shift = shift.max(axis=1) if shift.ndim == 2 else shift
+        return Certificate(np.minimum(glob.variance_lower, variance), variance, glob.mean_error + shift)
+
+
+def _checked_ranks(ranks: Sequence[int] | np.ndarray | None, last: int) -> np.ndarray:
+    found = np.arange(last + 1) if ranks is None else np.asarray(ranks)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or (found < 0).any() or (found > last).any():
+        raise InputError(
+            f"ranks is {ranks!r}; expected integers from 0 to {last}, the rank of this posterior."
+        )
+    return found
