@@ -22,7 +22,7 @@ from itergp.estimator.budgets import Budget
 from itergp.estimator.schedules import default_schedule
 from itergp.linalg import engines
 from itergp.linalg.basis import Basis, Columns, Factor
-from itergp.solver import loop
+from itergp.solver import actions, loop
 from itergp.solver.state import State
 
 PRODUCTS, ORTHONORMAL, PROJECTIONS = (
@@ -50,14 +50,14 @@ def timed_functions():
     engine = type(engines.get("native"))
     return [
         *((engine, name, PRODUCTS) for name in ("symmetric", "product", "dense")),
-        (loop, "orthonormalise", ORTHONORMAL),
+        (actions, "orthonormalise", ORTHONORMAL),
         *((matrix, name, WITH_Q) for matrix in (Basis, Columns) for name in ("inner", "combine")),
         (Basis, "append", APPEND),
         *((Factor, name, CHOLESKY) for name in ("solve", "solve_transposed", "append")),
         (loop, "cholesky_keeping", CHOLESKY),
         (loop, "propose", POLICY),
         (loop, "accept", BELIEF),
-        (loop, "_rounding", ROUNDING),
+        (actions, "_rounding", ROUNDING),
         (State, "record", RECORD),
     ]
 

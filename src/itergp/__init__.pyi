@@ -45,10 +45,6 @@ from itergp.prior.stationary import (
     RationalQuadratic as RationalQuadratic,
     Stationary as Stationary,
 )
-from itergp.solver.loop import (
-    iterate as iterate,
-    solve as solve,
-)
 from itergp.solver.policies import (
     Adversarial as Adversarial,
     BlockKrylov as BlockKrylov,
@@ -57,11 +53,15 @@ from itergp.solver.policies import (
     Policy as Policy,
     PseudoInput as PseudoInput,
     RandomAction as RandomAction,
-    Schedule as Schedule,
     SparseBlock as SparseBlock,
     UnitVector as UnitVector,
 )
 from itergp.solver.problem import Problem as Problem
+from itergp.solver.run import (
+    iterate as iterate,
+    solve as solve,
+)
+from itergp.solver.schedule import Schedule as Schedule
 from itergp.solver.state import (
     State as State,
     Status as Status,

@@ -31,7 +31,7 @@ from itergp.estimator.schedules import (
 )
 from itergp.learning import Learned
 from itergp.metrics import rmse
-from itergp.solver.policies import blocks_and_residuals
+from itergp.solver.schedule import blocks_and_residuals
 from itergp.solver.state import Progress, State, Step
 
 GOOD = {

@@ -29,7 +29,7 @@ from itergp import (
     condition,
     iterate,
 )
-from itergp.solver.policies import default_actions, default_policy
+from itergp.solver.schedule import default_actions, default_policy
 
 PRIOR, NOISE = Prior(KERNELS["matern32"]), 0.05
 LARGE = make_data(600)

@@ -22,10 +22,11 @@ from itergp.posterior.targets import TargetPosterior
 from itergp.prior.gp import Prior
 from itergp.prior.kernel import Kernel
 from itergp.prior.means import Mean
-from itergp.solver.loop import accept_waiting, solve
+from itergp.solver.loop import accept_waiting
 from itergp.solver.more_data import extend, reweighted
 from itergp.solver.policies import UnitVector
 from itergp.solver.problem import Problem, centred, check_kernel_values
+from itergp.solver.run import solve
 from itergp.solver.state import State, Status
 from itergp.solver.stopping import MaxActions, StoppingCriterion
 from itergp.validate import as_float64, choice

@@ -12,20 +12,10 @@ from itergp.errors import InputError
 from itergp.estimator.budgets import Budget, actions_in_memory
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.gram import Gram
-from itergp.solver.loop import solve
-from itergp.solver.policies import (
-    BlockKrylov,
-    ConjugateGradient,
-    Eigenvector,
-    Policy,
-    PseudoInput,
-    RandomAction,
-    Schedule,
-    UnitVector,
-    blocks_and_residuals,
-    default_actions,
-)
+from itergp.solver.policies import BY_NAME, Policy, UnitVector
 from itergp.solver.problem import Problem
+from itergp.solver.run import solve
+from itergp.solver.schedule import Schedule, blocks_and_residuals, default_actions
 from itergp.solver.stopping import MaxActions, StoppingCriterion
 from itergp.storage.files import Tensors
 from itergp.storage.specs import decode, encode, putting, table
@@ -48,14 +38,6 @@ FIRST_PASS = 0.4  # of the time for the inference; a pass that the clock cuts is
 WITHOUT_PASS = 0.1  # the same for a block without one, of which there are many
 BLOCK = 128
 EARLY = 32  # residuals before the second block, where the clock may end it there
-POLICIES: dict[str, Callable[[], Policy]] = {
-    "cg": lambda: ConjugateGradient(),
-    "cholesky": lambda: UnitVector(block_size=512),
-    "pseudo-input": lambda: PseudoInput(block_size=128),
-    "eigenvector": lambda: Eigenvector(),
-    "random": lambda: RandomAction(block_size=64),
-    "block-krylov": lambda: BlockKrylov(block_size=128),
-}
 
 
 def policy_for(policy: Any, n: int, budget: Budget) -> Any:
@@ -66,9 +48,9 @@ def policy_for(policy: Any, n: int, budget: Budget) -> Any:
         return policy
     if policy == "auto":
         return default_schedule(n, budget)
-    if policy not in POLICIES:
+    if policy not in BY_NAME:
         raise InputError(f"policy is {policy!r}; expected {_expected()}.")
-    return POLICIES[policy]()
+    return BY_NAME[policy]()
 
 
 def policy_by_the_clock(problem: Problem, left: Budget, checkpoint: Any = None) -> Policy:
@@ -212,4 +194,4 @@ def default_stop(n: int, budget: Budget) -> StoppingCriterion:
 
 
 def _expected() -> str:
-    return f"'auto', one of {', '.join(map(repr, POLICIES))}, or a policy such as ConjugateGradient()"
+    return f"'auto', one of {', '.join(map(repr, BY_NAME))}, or a policy such as ConjugateGradient()"

@@ -44,8 +44,8 @@ from itergp.solver.policies import (
     RandomAction,
     SparseBlock,
     UnitVector,
-    blocks_and_residuals,
 )
+from itergp.solver.schedule import blocks_and_residuals
 from itergp.solver.state import Status
 from itergp.solver.stopping import MaxActions, TimeBudget
 

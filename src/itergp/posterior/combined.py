@@ -16,10 +16,12 @@ from itergp.posterior.local import LocalPosterior
 from itergp.posterior.sampling import SampleFunction, sample, sample_function
 from itergp.posterior.uncertainty import Certificate, Decomposition, Share, computational_share
 from itergp.prior.gp import Prior
-from itergp.solver.loop import Callback, accept_waiting, solve
+from itergp.solver.loop import accept_waiting
 from itergp.solver.more_data import extend
-from itergp.solver.policies import UnitVector, default_actions, default_policy
+from itergp.solver.policies import UnitVector
 from itergp.solver.problem import Problem
+from itergp.solver.run import Callback, solve
+from itergp.solver.schedule import default_actions, default_policy
 from itergp.solver.state import State, Status, Step
 from itergp.solver.stopping import MaxActions, StoppingCriterion
 from itergp.validate import count, inputs, noise_variance
@@ -121,6 +123,12 @@ class Posterior:
             self.problem, solve(self.problem, policy, stop, self.state, callback=callback), policy
         )
 
+    def append(self, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = None) -> "Posterior":
+        """The posterior with more data and the same actions: no prediction changes until `refine`
+        (Thm. S7)."""
+        state = extend(self.state, X, y, noise)
+        return Posterior(state.problem, state, self.policy)
+
     def extend(
         self,
         X: ArrayLike,
@@ -129,12 +137,12 @@ class Posterior:
         policy: Any = None,
         stop: StoppingCriterion | None = None,
     ) -> "Posterior":
-        """The posterior with more data. `policy=None` then acts on the new rows; `policy=False` only
-        appends them."""
-        state = extend(self.state, X, y, noise)
+        """The posterior with more data, and with actions on the new rows, or those of `policy`; `append` is
+        without (as is `policy=False`)."""
+        appended = self.append(X, y, noise)
         if policy is False:
-            return Posterior(state.problem, state, self.policy)
-        state = accept_waiting(state)
+            return appended
+        state = accept_waiting(appended.state)
         new = np.arange(self.problem.n, state.problem.n)
         if policy is None:
             if new.size > NEW_ROWS:

@@ -20,9 +20,9 @@ from itergp.posterior.at import At, LocalAt, Path
 from itergp.posterior.combined import Posterior
 from itergp.posterior.sampling import SampleFunction
 from itergp.posterior.uncertainty import Certificate, Decomposition, Share
-from itergp.solver.loop import Callback
 from itergp.solver.more_data import target_beliefs
 from itergp.solver.problem import Problem
+from itergp.solver.run import Callback
 from itergp.solver.state import State, Status, Step
 from itergp.solver.stopping import StoppingCriterion
 from itergp.validate import count

@@ -12,8 +12,9 @@ function:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,18 +23,27 @@ import scipy.sparse as sp
 
 from itergp.errors import InputError
 from itergp.solver.state import State
-from itergp.solver.stopping import MaxActions, StoppingCriterion
+from itergp.solver.stopping import StoppingCriterion
 from itergp.validate import choice, count, inputs
 
 Actions = Any  # (n,), (n, b), a SciPy sparse matrix (n, b), or None
+Turns = tuple[tuple[Callable[[State], Actions], StoppingCriterion | None], ...]
 DENSE_ROWS = 4096  # up to here a policy may factorise K_hat as a whole
 
 
 class Policy(ABC):
-    """A callable state -> actions, with something to prepare where it needs that."""
+    """A callable state -> actions; all else is optional, also for classes that do not derive from this."""
 
     # True where it ends by itself, by returning None: dependent actions do not end it
     finite: ClassVar[bool] = False
+    # True where its actions are sparse, so that they take no memory to speak of
+    sparse: ClassVar[bool] = False
+
+    @property
+    def turns(self) -> "Turns":
+        """The policies that act in turn, each with the criterion that ends its turn: most have one, of
+        their own."""
+        return ((self, None),)
 
     def start(self, state: State) -> Any:
         """What to prepare when the policy takes over; found in `state.memory` later."""
@@ -53,6 +63,7 @@ class UnitVector(Policy):
     pass over K."""
 
     finite: ClassVar[bool] = True
+    sparse: ClassVar[bool] = True
     order: Any = "sequential"
     block_size: int = 1
 
@@ -270,6 +281,7 @@ class SparseBlock(Policy):
     """
 
     finite: ClassVar[bool] = True
+    sparse: ClassVar[bool] = True
     groups: Any
     values: Any = "residual"
     block_size: int = 16
@@ -370,58 +382,12 @@ class Adversarial(Policy):
         return s if np.linalg.norm(s) > 1e-12 else v
 
 
-@dataclass(frozen=True, eq=False, init=False)
-class Schedule(Policy):
-    """One policy after another: Schedule((PseudoInput(128), 128), (ConjugateGradient(), MaxPasses(32))).
-
-    Each entry is a policy and how long it acts: a number of actions, a stopping criterion, or None for no
-    limit.
-    """
-
-    entries: tuple[tuple[Callable[[State], Actions], StoppingCriterion | None], ...]
-
-    def __init__(self, *entries: Sequence[Any]) -> None:
-        object.__setattr__(self, "entries", tuple(_entry(entry) for entry in entries))
-        if not entries:
-            raise InputError("Schedule() is empty; expected entries such as (PseudoInput(128), 128).")
-
-    def __call__(self, state: State) -> Actions:
-        raise TypeError("A Schedule is followed by the loop, entry by entry.")
-
-
-def _entry(entry: Any) -> tuple[Callable[[State], Actions], StoppingCriterion | None]:
-    if (
-        not (isinstance(entry, tuple | list) and len(entry) == 2)
-        or not callable(entry[0])
-        or isinstance(entry[0], Schedule)
-    ):
-        raise InputError(
-            f"Schedule entry {entry!r} is not a pair; expected (policy, number of actions or criterion)."
-        )
-    policy, limit = entry
-    if limit is None or isinstance(limit, StoppingCriterion):
-        return policy, limit
-    return policy, MaxActions(count("Schedule entry's number of actions", limit))
-
-
-def default_policy(n: int) -> Policy:
-    """Everything where that is cheap, else the schedule that was best in measurements."""
-    return UnitVector(block_size=512) if n <= DENSE_ROWS // 2 else blocks_and_residuals(128)
-
-
-def blocks_and_residuals(b: int, early: int = 0) -> Schedule:
-    """Blocks for the variance, residuals for the mean, and blocks again (`docs/policies.md`).
-
-    `early` residuals come before the second block, for a clock that may end it there: the one residual of
-    a block can make the mean worse. Where all of these bring only rounding, unit vectors lead on to the
-    exact GP.
-    """
-    first, krylov, columns = PseudoInput(b, block_size=b), BlockKrylov(b), UnitVector(block_size=512)
-    sooner = [(ConjugateGradient(), early)] if early else []
-    return Schedule(
-        (first, b), *sooner, (krylov, 2 * b), (ConjugateGradient(), 64), (krylov, None), (columns, None)
-    )
-
-
-def default_actions(n: int) -> int:
-    return n if n <= DENSE_ROWS // 2 else 512
+# The policies that have a name, as the estimator takes them.
+BY_NAME: dict[str, Callable[[], Policy]] = {
+    "cg": ConjugateGradient,
+    "cholesky": partial(UnitVector, block_size=512),
+    "pseudo-input": partial(PseudoInput, block_size=128),
+    "eigenvector": Eigenvector,
+    "random": partial(RandomAction, block_size=64),
+    "block-krylov": partial(BlockKrylov, block_size=128),
+}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.solver.belief import Belief
 from itergp.solver.problem import Problem
+
+if TYPE_CHECKING:
+    from itergp.solver.stopping import StoppingCriterion
 
 
 class Status(Enum):
@@ -66,13 +69,21 @@ class Step(Progress):
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a policy stands: what it prepared, how much it proposed, and when it began."""
+    """Whose turn it is, and where it stands: what it prepared, how much it proposed, and when it began."""
 
     policy: Any  # the one that acts now; inside a Schedule, that entry's
+    limit: "StoppingCriterion | None" = None  # how long its turn is
     memory: Any = None
     proposed: int = 0
-    index: int = 0
+    index: int = 0  # of the turn
     begun: Progress = field(default_factory=Progress)
+
+    def over(self, state: "State") -> bool:
+        return self.limit is not None and self.limit.reached(self.begun, state)
+
+    def room(self, state: "State") -> float:
+        """How many further actions it may propose."""
+        return np.inf if self.limit is None else self.limit.allowance(self.begun, state)
 
 
 @dataclass(frozen=True, eq=False)

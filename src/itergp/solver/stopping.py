@@ -8,12 +8,14 @@ Your own is a class with `reached`:
             return abs(state.residual).max() < 1e-3
 """
 
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
 from itergp.errors import InputError
+from itergp.linalg.engines import Tick, no_tick
 from itergp.solver.state import Progress, State, Status
 from itergp.validate import count, positive
 
@@ -200,3 +202,23 @@ class Both(_Combined):
 
     def seconds_left(self, begun: Progress, state: State) -> float:
         return max((side.seconds_left(begun, state) for side in self._unmet(begun, state)), default=0.0)
+
+
+class OutOfTime(Exception):  # noqa: N818 (no error)
+    """Ends a step that would take longer than there is time."""
+
+
+def deadline(seconds: float) -> Tick:
+    """What long work calls between its parts, and what ends it where the next part would end too late."""
+    if not np.isfinite(seconds):
+        return no_tick
+    end, last = time.perf_counter() + seconds, np.inf
+
+    def tick() -> None:
+        nonlocal last
+        now = time.perf_counter()
+        if now + max(0.0, now - last) > end:  # the next part takes as long as the last one
+            raise OutOfTime
+        last = now
+
+    return tick

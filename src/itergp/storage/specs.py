@@ -14,7 +14,7 @@ import numpy as np
 from itergp.errors import InputError
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.prior import kernel, linear, means, stationary
-from itergp.solver import policies, stopping
+from itergp.solver import policies, schedule, stopping
 from itergp.storage.files import Malformed, Tensors, array_digest
 
 Put = Callable[[np.ndarray, str], Any]  # stores an array under a name, and returns what to write in its place
@@ -37,6 +37,7 @@ LIBRARY: dict[str, type] = {
     **_classes(linear, kernel.Kernel),
     **_classes(means, means.Mean),
     **_classes(policies, policies.Policy),
+    **_classes(schedule, policies.Policy),
     **_classes(stopping, stopping.StoppingCriterion),
     "DiagonalPlusLowRank": DiagonalPlusLowRank,
 }
@@ -177,8 +178,8 @@ def _decode_object(spec: Any, tensors: Tensors, known: dict[str, type]) -> Any:
             f"the file needs the class {name}, which is not part of this library; use load(path, "
             f"classes=[{name}])."
         )
-    if known[name] is policies.Schedule:
-        return policies.Schedule(*inside["entries"])
+    if known[name] is schedule.Schedule:
+        return schedule.Schedule(*inside["entries"])
     return known[name](**inside)
 
 

@@ -22,8 +22,8 @@ from itergp.linalg.compute import Compute
 from itergp.linalg.gram import Gram, Record
 from itergp.prior.gp import Prior
 from itergp.solver.belief import Belief
-from itergp.solver.policies import Schedule
 from itergp.solver.problem import Problem
+from itergp.solver.schedule import turns
 from itergp.solver.state import Progress, Stage, State, Status, Step
 from itergp.storage.checks import counted, lower_factor, number, numbers, shaped, sparse_columns
 from itergp.storage.files import Malformed, Tensors, array_digest
@@ -334,10 +334,9 @@ def _restored_stage(value: Any, policy: Any, memory: Any) -> Stage | None:
     if policy is None:
         return None
     index = counted(value["index"], "index of the stage")
-    acting = policy.entries[index][0] if isinstance(policy, Schedule) else policy
-    return Stage(
-        acting, memory, counted(value["proposed"], "proposed"), index, _record(Progress, value["begun"])
-    )
+    acting, limit = turns(policy)[index]
+    proposed, begun = counted(value["proposed"], "proposed"), _record(Progress, value["begun"])
+    return Stage(acting, limit, memory, proposed, index, begun)
 
 
 def _record(cls: type, values: Any) -> Any:

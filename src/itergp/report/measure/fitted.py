@@ -10,7 +10,7 @@ from itergp.learning.rows import Rows
 from itergp.posterior.combined import Posterior
 from itergp.prior.kernel import Kernel, OnColumns, Product, Scaled, Sum
 from itergp.prior.parameters import parameters
-from itergp.solver.policies import Schedule
+from itergp.solver.schedule import turns
 from itergp.storage.states import NotStored
 
 RECORDS = 500  # of a trace, at most
@@ -63,7 +63,7 @@ def policy_text(asked: Any, used: Any) -> str:
     """What was asked for, and what that was."""
     if used is None or isinstance(used, NotStored):
         return str(asked) if isinstance(asked, str) else "not stored with the model"
-    entries = [policy for policy, _ in used.entries] if isinstance(used, Schedule) else [used]
+    entries = [policy for policy, _ in turns(used)]
     names = ", then ".join(getattr(policy, "__name__", type(policy).__name__) for policy in entries)
     return f"{asked}: {names}" if isinstance(asked, str) else names
 

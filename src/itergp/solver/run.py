@@ -1,0 +1,119 @@
+"""A run: steps of Algorithm 1 until a criterion says stop, an interrupt comes, or the actions are used up."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from itergp.errors import InputError, InterruptedWarning, ItergpError
+from itergp.linalg.compute import require_bytes
+from itergp.solver.loop import step
+from itergp.solver.problem import Problem
+from itergp.solver.state import Progress, State, Status
+from itergp.solver.stopping import OutOfTime, StoppingCriterion, deadline
+
+Callback = Callable[[State], Any]
+
+
+def iterate(problem: Problem, policy: Any, state: State | None = None, seed: int = 0) -> Iterator[State]:
+    """States, one step after the other, until the policy has nothing more to offer. Stop when you like."""
+    state = begin(problem, policy, state, seed)
+    while state.status is None:
+        state = step(state, policy)
+        yield state
+
+
+def solve(
+    problem: Problem,
+    policy: Any,
+    stop: StoppingCriterion,
+    state: State | None = None,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> State:
+    """Iterate until `stop`. Interrupts, failing callbacks and lack of memory end the run with what there
+    is."""
+    if not isinstance(stop, StoppingCriterion):
+        raise InputError(f"stop is {stop!r}; expected a criterion such as MaxActions(64) | TimeBudget(30).")
+    state = begin(problem, policy, state, seed)
+    begun = state.progress
+    _require_memory(state, policy, stop.allowance(begun, state))
+    try:
+        while state.status is None:
+            verdict = stop.verdict(begun, state)
+            if verdict is not None:
+                return _confirmed(state, stop, begun, verdict)
+            tick = deadline(stop.seconds_left(begun, state))
+            state = step(state, policy, stop.allowance(begun, state), tick)
+            if callback is not None and _call(callback, state):
+                return state.ended(Status.INTERRUPTED)
+    except KeyboardInterrupt:
+        return state.ended(Status.INTERRUPTED)
+    except OutOfTime:
+        return state.ended(Status.BUDGET)
+    except MemoryError as error:
+        if isinstance(error, ItergpError):
+            raise
+        warnings.warn(
+            f"Out of memory after {state.rank} actions; they are kept.", InterruptedWarning, stacklevel=3
+        )
+        return state.ended(Status.INTERRUPTED)
+    except ItergpError as error:
+        error.state = state  # type: ignore[attr-defined]  # nothing is lost: what was computed before the error
+        raise
+    return state
+
+
+def begin(problem: Problem, policy: Any, state: State | None, seed: int) -> State:
+    """A fresh state, or a given one made ready to go on."""
+    if not callable(policy):
+        raise InputError(
+            f"policy is {policy!r}; expected a policy such as ConjugateGradient(), or a "
+            "function state -> actions."
+        )
+    if state is None:
+        return State.start(problem, seed)
+    if state.problem is not problem:
+        raise InputError("state belongs to another problem; pass state.problem, or extend it.")
+    status = Status.EXACT if state.rank == problem.n else None
+    return replace(state, status=status, idle=0)
+
+
+def _call(callback: Callback, state: State) -> bool:
+    """True when the callback asks to stop, or fails; a failure is reported, and nothing is lost."""
+    try:
+        return bool(callback(state))
+    except Exception as error:
+        warnings.warn(
+            f"The callback raised {type(error).__name__}: {error}. The run ends here; its {state.rank} "
+            "actions are kept.",
+            InterruptedWarning,
+            stacklevel=4,
+        )
+        return True
+
+
+def _confirmed(state: State, stop: StoppingCriterion, begun: Progress, verdict: Status) -> State:
+    """A run that claims convergence by its residual is checked against the true one, at the price of one
+    pass."""
+    if verdict is not Status.CONVERGED or not stop.reads_residual or state.rank == 0:
+        return state.ended(verdict)
+    problem, v, done = state.problem, state.representer_weights, state.progress
+    entries = problem.gram.entries
+    true = problem.b - problem.gram.multiply(v) - problem.N[:, None] * v
+    entries = done.entries + problem.gram.entries - entries
+    contradicted = stop.contradicted(begun, state, true)
+    state = replace(state, progress=replace(done, passes=done.passes + 1, entries=entries))
+    return state.ended(Status.PRECISION_LIMIT if contradicted else verdict)
+
+
+def _require_memory(state: State, policy: Any, actions: float) -> None:
+    """Refuse a number of actions that cannot fit; a budget in other terms stops where it stops."""
+    if np.isfinite(actions):
+        n = state.problem.n
+        actions = min(actions, n - state.rank)
+        copies = 1 if getattr(policy, "sparse", False) else 2  # K Q, and Q
+        needed = 8.0 * (copies * n * actions + 2.0 * actions**2)
+        require_bytes(needed, f"{int(actions)} actions on {n} rows", "Ask for fewer actions.")
