@@ -55,7 +55,7 @@ def run(cell: Cell, options: Options) -> list[Record]:
     records, due = [], FIRST
     for start in range(FIRST, n, points):
         entries, passes = cost(posterior)
-        posterior = posterior.extend(X[start : start + points], y[start : start + points], policy=False)
+        posterior = posterior.append(X[start : start + points], y[start : start + points])
         posterior = posterior.refine(act(posterior.problem.X, points), MaxActions(actions))
         more_entries, more_passes = cost(posterior)
         if posterior.problem.n >= min(due, n):
