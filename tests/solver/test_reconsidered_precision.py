@@ -19,8 +19,8 @@ from itergp import (
     UnitVector,
     condition,
 )
+from itergp.linalg.gram import FLOAT32_ROWS
 from itergp.solver.more_data import extend, reweighted
-from itergp.solver.problem import FLOAT32_ROWS
 
 NOISE, LITTLE = 0.01, 1e-5
 KERNEL = 1.0 * Matern32(0.05)
