@@ -1,5 +1,10 @@
 """Append-only storage: what was appended never changes, and branches do not see each other."""
 
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -79,6 +84,49 @@ def test_any_history_of_rows_columns_and_branches_is_a_matrix_of_its_own(data):
         np.testing.assert_allclose(columns.combine(C), A @ C, atol=1e-12)
         np.testing.assert_allclose(columns.squared_rows(), (A**2).sum(axis=1))
         np.testing.assert_array_equal(columns.rows(np.array([2, 0])), A[[2, 0]])
+
+
+class Slow(np.ndarray):
+    """Memory in which whoever writes waits a moment for somebody else to begin too."""
+
+    meeting: threading.Barrier
+
+    def __setitem__(self, where, values):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            Slow.meeting.wait(0.3)
+        super().__setitem__(where, values)
+
+
+def slowly(memory):
+    memory.array, Slow.meeting = memory.array.view(Slow), threading.Barrier(2)
+
+
+def at_once(*tasks):
+    with ThreadPoolExecutor(len(tasks)) as threads:
+        return [task.result(60) for task in [threads.submit(task) for task in tasks]]
+
+
+def test_threads_that_append_columns_to_the_same_ones_do_not_see_each_other():
+    base = Columns(5).append(np.zeros((5, 3)))
+    slowly(base.chunks[-1][0])
+    for value, longer in enumerate(at_once(*(partial(base.append, np.full((5, 2), k)) for k in range(2)))):
+        assert (longer.between(3, 5) == value).all()
+
+
+def test_threads_that_append_rows_to_the_same_ones_do_not_see_each_other():
+    base = Columns(5).append(np.zeros((5, 3))).with_rows(np.zeros((1, 3)))
+    assert base.chunks[0][0].array.shape[0] > base.n  # there is room, which both could take
+    slowly(base.chunks[0][0])
+    for value, longer in enumerate(at_once(*(partial(base.with_rows, np.full((1, 3), k)) for k in range(2)))):
+        assert (longer.rows(np.array([base.n])) == value).all()
+
+
+def test_threads_that_extend_the_same_factor_do_not_see_each_other():
+    base = Factor.empty().append(np.zeros((0, 3)), np.eye(3))
+    slowly(base.memory)
+    tasks = [partial(base.append, np.full((3, 2), k), np.eye(2)) for k in range(2)]
+    for value, longer in enumerate(at_once(*tasks)):
+        assert (longer.L()[3:, :3] == value).all()
 
 
 @pytest.fixture

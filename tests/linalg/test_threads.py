@@ -148,6 +148,29 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert output(program) == "0"
 
 
+@FORKS
+def test_no_process_is_forked_while_memory_is_claimed():
+    """Its child would wait for ever for a lock that nobody there holds."""
+    program = """
+import os, threading
+from itergp.linalg.basis import _CLAIMING
+children = []
+def fork():
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if _CLAIMING.acquire(timeout=5) else 1)
+    children.append(child)
+with _CLAIMING:
+    thread = threading.Thread(target=fork)
+    thread.start()
+    thread.join(0.2)
+    waited = not children
+thread.join(60)
+print(waited, os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
+"""
+    assert output(program) == "True 0"
+
+
 FORK = """
 import os, signal, sys
 import numpy as np

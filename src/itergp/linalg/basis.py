@@ -2,9 +2,11 @@
 
 All are append-only, and what was appended never changes. So a state keeps its view of the first rows and
 columns while a later one goes on in the same memory; two that go on from the same state do not see each
-other (the second one copies).
+other (the second one copies). That holds for threads too: memory is claimed before it is written.
 """
 
+import os
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,23 @@ CHUNK = 64  # columns per allocation
 # stream
 ROOM = 4
 SLAB = 256  # rows of L at once, where there are many of them and few right-hand sides
+# One lock for all claims, which take no time: memory is copied and pickled, so it has none of its own. No
+# fork happens during a claim.
+_CLAIMING = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_CLAIMING.acquire, after_in_parent=_CLAIMING.release, after_in_child=_CLAIMING.release
+    )
+
+
+def _claim(memory: "_Chunk | _Square", what: str, start: int, stop: int) -> bool:
+    """Take start to stop of the `rows`, or of what is `filled`; False where somebody else went on from
+    here."""
+    with _CLAIMING:
+        free = getattr(memory, what) == start
+        if free:
+            setattr(memory, what, stop)
+        return free
 
 
 class _Chunk:
@@ -59,11 +78,11 @@ class Columns:
             if not chunks or chunks[-1][1] == chunks[-1][0].array.shape[1]:
                 chunks.append((_Chunk(self.n, max(CHUNK, block.shape[1])), 0))
             chunk, used = chunks[-1]
-            if chunk.filled != used:  # somebody else went on from here
-                chunk = chunk.copy(self.n, used)
             width = min(block.shape[1], chunk.array.shape[1] - used)
+            if not _claim(chunk, "filled", used, used + width):
+                chunk = chunk.copy(self.n, used)
+                chunk.filled = used + width
             chunk.array[: self.n, used : used + width] = block[:, :width]
-            chunk.filled = used + width
             chunks[-1] = (chunk, used + width)
             block = block[:, width:]
         return Columns(self.n, tuple(chunks))
@@ -108,11 +127,10 @@ class Columns:
         """More rows below, in the same memory while there is room."""
         n, chunks, start = self.n + new.shape[0], [], 0
         for chunk, used in self.chunks:
-            # somebody else went on from here, or there is no room
-            if chunk.rows != self.n or chunk.array.shape[0] < n:
+            if chunk.array.shape[0] < n or not _claim(chunk, "rows", self.n, n):
                 chunk = chunk.copy(self.n, used, n - self.n + n // ROOM)
+                chunk.rows = n
             chunk.array[self.n : n, :used] = new[:, start : start + used]
-            chunk.rows = n
             chunks.append((chunk, used))
             start += used
         return Columns(n, tuple(chunks))
@@ -272,12 +290,11 @@ class Factor:
         """[[L, 0], [W^T, L_bb]]"""
         r, b = W.shape
         memory = self.memory
-        if memory.filled != r or r + b > memory.array.shape[0]:
+        if r + b > memory.array.shape[0] or not _claim(memory, "filled", r, r + b):
             memory = _Square(max(memory.array.shape[0], min(2 * (r + b), r + b + 4096)))
-            memory.array[:r, :r] = self.L()
+            memory.array[:r, :r], memory.filled = self.L(), r + b
         memory.array[r : r + b, :r] = W.T
         memory.array[r : r + b, r : r + b] = L_bb
-        memory.filled = r + b
         return Factor(memory, r + b)
 
     def solve(self, B: np.ndarray, size: int | None = None) -> np.ndarray:

@@ -7,6 +7,7 @@ private.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from threading import get_ident
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,6 +49,27 @@ class Record:
     entries: int = 0
 
 
+class Work:
+    """Passes and entries, counted by thread: of those that share a Gram, each one knows its own."""
+
+    def __init__(self, passes: int = 0, entries: int = 0) -> None:
+        self.by_thread = {0: (passes, entries)}  # no thread has this number
+
+    def add(self, passes: int, entries: int) -> None:
+        before = self.mine
+        self.by_thread[get_ident()] = (before[0] + passes, before[1] + entries)
+
+    @property
+    def mine(self) -> tuple[int, int]:
+        """Of the thread that asks."""
+        return self.by_thread.get(get_ident(), (0, 0))
+
+    @property
+    def total(self) -> tuple[int, int]:
+        counts = list(self.by_thread.values())
+        return sum(passes for passes, _ in counts), sum(entries for _, entries in counts)
+
+
 class Gram:
     """`gram @ V` is K V; `passes` and `entries` count what was evaluated so far."""
 
@@ -65,7 +87,7 @@ class Gram:
         require_working_room()
         self.cache = TileCache(compute.cache_bytes())
         record = Record(origin(kernel, X)) if record is None else record
-        self._origin, self.passes, self.entries = record.origin, record.passes, record.entries
+        self._origin, self.work = record.origin, Work(record.passes, record.entries)
         self._diagonal = self._checked(np.array(kernel.diagonal(X), dtype=np.float64))
         self._k0 = np.maximum.accumulate(self._diagonal)
         self._amplification = (0, 0.0)  # (rows, value): the last one asked for
@@ -94,6 +116,14 @@ class Gram:
     def record(self) -> Record:
         return Record(self._origin, self.passes, self.entries)
 
+    @property
+    def passes(self) -> int:
+        return self.work.total[0]
+
+    @property
+    def entries(self) -> int:
+        return self.work.total[1]
+
     def __matmul__(self, V: ArrayLike) -> np.ndarray:
         V = finite("V", as_float64("V", V))
         if V.ndim not in (1, 2) or V.shape[0] != self.n:
@@ -105,7 +135,7 @@ class Gram:
     def multiply(self, V: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
         """K V for a block of columns: one pass."""
         out = self._symmetric(V, 0, tick)
-        self.passes += 1
+        self.work.add(1, 0)
         return out
 
     def multiply_rows(self, V: np.ndarray, first: int, tick: Tick = no_tick) -> np.ndarray:
@@ -117,7 +147,7 @@ class Gram:
         pass."""
         double = np.dtype("float64")
         out = self._symmetric(V, 0, tick, double, self.cache if self.dtype == double else TileCache(0))
-        self.passes += 1
+        self.work.add(1, 0)
         return out
 
     def _symmetric(
@@ -135,7 +165,7 @@ class Gram:
                 self.cache if cache is None else cache,
             )
             out = self.engine.symmetric(self.kernel, X, V, dtype, cache, first, tick)
-        self.entries += (self.n * (self.n + 1) - first * (first + 1)) // 2
+        self.work.add(0, (self.n * (self.n + 1) - first * (first + 1)) // 2)
         return self._checked(out)
 
     def columns(self, indices: ArrayLike) -> np.ndarray:
@@ -149,7 +179,7 @@ class Gram:
         are centred."""
         with blas_threads(self.compute.threads):
             out = self.engine.dense(self.kernel, self._centred(X0), self._centred(X1), np.dtype("float64"))
-        self.entries += out.size
+        self.work.add(0, out.size)
         return self._checked(np.asarray(out, dtype=np.float64))
 
     def multiply_columns(
@@ -183,7 +213,7 @@ class Gram:
         with blas_threads(self.compute.threads):
             X0, X1 = self._centred(X0), self._centred(X1)
             out = self.engine.product(self.kernel, X0, X1, np.ascontiguousarray(V), np.dtype("float64"), tick)
-        self.entries += X0.shape[0] * X1.shape[0]
+        self.work.add(0, X0.shape[0] * X1.shape[0])
         return self._checked(out)
 
     def batch(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -282,9 +312,10 @@ class Gram:
         `product_norm` is |K q|. Other rows play no part, so that appending them changes nothing.
         """
         rows = max(1, rows)
-        if self._amplification[0] != rows:
-            self._amplification = (rows, self.kernel.amplification(self._centred(self.X[:rows])))
-        incoherent = float(self._k0[rows - 1]) * self._amplification[1] * rows**0.5
+        last = self._amplification  # read once: another thread may ask for other rows
+        if last[0] != rows:
+            last = self._amplification = (rows, self.kernel.amplification(self._centred(self.X[:rows])))
+        incoherent = float(self._k0[rows - 1]) * last[1] * rows**0.5
         return ROUNDING * UNIT[dtype or self.dtype.name] * (product_norm + incoherent)
 
     def extended(self, X: np.ndarray) -> "Gram":

@@ -22,7 +22,7 @@ def step(state: State, policy: Any, room: float = np.inf, tick: Tick = no_tick) 
     """One turn of the loop: at most `room` actions are accepted, what is left of the block waits for the
     next turn."""
     began = time.perf_counter()
-    gram, passes, entries = state.problem.gram, state.problem.gram.passes, state.problem.gram.entries
+    work, (passes, entries) = state.problem.gram.work, state.problem.gram.work.mine
     with _threads_of_blas(state):
         if state.rank == state.basis.size:
             state = observe(replace(state, tick=tick), policy)
@@ -30,8 +30,8 @@ def step(state: State, policy: Any, room: float = np.inf, tick: Tick = no_tick) 
         done = replace(
             state.progress,
             actions=state.rank,
-            passes=state.progress.passes + gram.passes - passes,
-            entries=state.progress.entries + gram.entries - entries,
+            passes=state.progress.passes + work.mine[0] - passes,
+            entries=state.progress.entries + work.mine[1] - entries,
             seconds=state.progress.seconds + time.perf_counter() - began,
         )
         state = replace(state, progress=done, tick=no_tick)

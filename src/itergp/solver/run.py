@@ -101,9 +101,9 @@ def _confirmed(state: State, stop: StoppingCriterion, begun: Progress, verdict: 
     if verdict is not Status.CONVERGED or not stop.reads_residual or state.rank == 0:
         return state.ended(verdict)
     problem, v, done = state.problem, state.representer_weights, state.progress
-    entries = problem.gram.entries
+    entries = problem.gram.work.mine[1]
     true = problem.b - problem.gram.multiply(v) - problem.N[:, None] * v
-    entries = done.entries + problem.gram.entries - entries
+    entries = done.entries + problem.gram.work.mine[1] - entries
     contradicted = stop.contradicted(begun, state, true)
     state = replace(state, progress=replace(done, passes=done.passes + 1, entries=entries))
     return state.ended(Status.PRECISION_LIMIT if contradicted else verdict)
