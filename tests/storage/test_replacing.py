@@ -1,6 +1,7 @@
 """The one function that replaces files: only ordinary files, with mode, owner and links as they were, and
 nothing left behind."""
 
+import errno
 import os
 import socket
 import stat
@@ -227,7 +228,7 @@ def test_only_what_is_certainly_its_own_is_swept(tmp_path):
     strangers = [
         name.replace("model", "model2"),
         name.replace(".model", "model"),
-        name.replace(f".{pid}.", f".{os.getpid()}."),
+        name.replace(f".{pid}.", f".{os.getppid()}."),
         name.replace(f".{pid}.", "."),
         name + ".tmp",
         f".model.{pid}.tmp",
@@ -239,6 +240,44 @@ def test_only_what_is_certainly_its_own_is_swept(tmp_path):
     (tmp_path / f".model.{pid}.00000000.tmp").symlink_to(tmp_path / strangers[0])
     write(path)
     assert sorted(os.listdir(tmp_path)) == sorted([*strangers, f".model.{pid}.00000000.tmp", "model"])
+
+
+def test_what_an_earlier_process_of_the_same_number_left_is_swept(tmp_path):
+    """In a container every process has the number 1. What this one writes, in another thread, stays."""
+    path = tmp_path / "model"
+    left = tmp_path / f".model.{os.getpid()}.00000000.tmp"
+    with replacing(path) as temporary:
+        drawn = temporary.name.split(".")[3][:4]
+        if left.name.split(".")[3].startswith(drawn):
+            left = left.with_name(f".model.{os.getpid()}.ffffffff.tmp")
+        left.write_text("half of it")
+        temporary.write_text("first")
+        write(path)
+        assert sorted(os.listdir(tmp_path)) == sorted([temporary.name, "model"])
+    assert path.read_text() == "first"
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_what_another_machine_writes_under_the_same_number_stays(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    path, there = tmp_path / "model", tmp_path / f".model.{os.getpid()}.00000000.tmp"
+    with there.open("w") as written:
+        fcntl.flock(written, fcntl.LOCK_EX)
+        write(path)
+    assert sorted(os.listdir(tmp_path)) == [there.name, "model"]
+
+
+def test_without_locks_nothing_is_swept(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+
+    def flock(*_):
+        raise OSError(errno.ENOLCK, "no locks here")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    process, temporary = start(tmp_path / "model", "dies")
+    process.communicate()
+    write(tmp_path / "model")
+    assert os.path.exists(temporary)
 
 
 def test_names_with_letters_of_patterns(tmp_path):

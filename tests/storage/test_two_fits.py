@@ -178,6 +178,76 @@ def test_a_folder_that_is_deleted_and_used_by_another_meanwhile_is_that_ones(tmp
             assert manifest(folder)["about"] == {"mine": True}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX files")
+@pytest.mark.parametrize("what", ["link", "hard link", "folder", "pipe"])
+def test_what_has_the_name_of_the_lock_but_is_none_stays_as_it_is(what, tmp_path):
+    thesis, folder = tmp_path / "thesis.txt", tmp_path / "fit"
+    thesis.write_text("precious\n" * 100)
+    folder.mkdir()
+    made = {
+        "link": lambda: (folder / LOCK).symlink_to("../thesis.txt"),
+        "hard link": lambda: (folder / LOCK).hardlink_to(thesis),
+        "folder": (folder / LOCK).mkdir,
+        "pipe": lambda: os.mkfifo(folder / LOCK),
+    }
+    made[what]()
+    model = IterGPRegressor(noise=0.1, learn=False, checkpoint=folder, budget="6 actions")
+    with pytest.raises(StorageError, match=rf"{LOCK} in it is .*Move it away, or give another folder"):
+        model.fit(DATA.X, DATA.y)
+    assert thesis.read_text() == "precious\n" * 100
+    assert os.listdir(folder) == [LOCK]
+
+
+FORKS = """
+import os, sys, time
+from itergp.storage import Checkpoint
+checkpoint = Checkpoint(sys.argv[1], {"name": "mine"})
+checkpoint.note({})
+child = os.fork()
+if child == 0:
+    checkpoint.close()  # which is not its own
+    with open(sys.argv[2], "w") as other:  # gets the number of the descriptor that was closed
+        checkpoint.__exit__(None, None, None)
+        other.write("whole")
+    print("ready", os.getpid(), flush=True)
+    os.close(1)
+    time.sleep(60)
+    os._exit(0)
+if sys.stdin.readline() == "close\\n":
+    checkpoint.close()
+    print("closed", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.parametrize("how", ["closed", "killed"])
+def test_a_lock_ends_with_the_process_that_took_it_though_its_child_lives(how, tmp_path):
+    folder = tmp_path / "fit"
+    command = [sys.executable, "-c", FORKS, str(folder), str(tmp_path / "other")]
+    parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    ready, child = parent.stdout.readline().split()
+    try:
+        assert ready == "ready"
+        assert (tmp_path / "other").read_text() == "whole"
+        with pytest.raises(StorageError, match=f"in use by another fit, in process {parent.pid}"):
+            Checkpoint(folder, {"name": "mine"}).note({})
+        if how == "killed":
+            parent.kill()
+            parent.wait()
+        else:
+            parent.stdin.write("close\n")
+            parent.stdin.flush()
+            assert parent.stdout.readline() == "closed\n"
+        with Checkpoint(folder, {"name": "mine"}) as free:
+            free.note({"now": "free"})
+        assert manifest(folder)["about"] == {"now": "free"}
+        os.kill(int(child), 0)  # it lives
+    finally:
+        os.kill(int(child), signal.SIGKILL)
+        parent.communicate()
+
+
 # Files.
 
 
@@ -203,7 +273,7 @@ def test_files_of_others_stay_and_what_a_killed_fit_left_goes(tmp_path):
         "state-0123456789abcdef.safetensors",
         "columns-0123456789abcdef-01234567.safetensors",
         f".state-0123456789abcdef-01234567.safetensors.{dead.pid}.01234567.tmp",
-        f".state-{own}-01234567.safetensors.{os.getpid()}.01234567.tmp",
+        f".state-{own}-01234567.safetensors.{os.getppid()}.01234567.tmp",
         ".x.01234567.tmp",
         f"state-{own}.safetensors",
         f"notes-{own}-01234567.safetensors",

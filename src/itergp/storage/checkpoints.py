@@ -25,7 +25,7 @@ from itergp.errors import ItergpError, StorageError, StorageWarning
 from itergp.solver.problem import Problem
 from itergp.solver.state import State
 from itergp.storage.files import Malformed, Tensors, array_digest, read, read_text, reading, write, write_text
-from itergp.storage.locks import Busy, hold, still_held
+from itergp.storage.locks import Busy, Foreign, Held, hold
 from itergp.storage.replacing import sweep
 from itergp.storage.specs import decode, describe, encode, json_value, putting, table
 from itergp.storage.states import columns, head_value, restored_state
@@ -38,8 +38,8 @@ _FIELDS = ("segments", "state", "memory", "problem")  # of a manifest, beside th
 _FILE = re.compile(r"(columns|state|memory)-[0-9a-f]{16}(-[0-9a-f]{8})?\.safetensors")
 
 
-class InUse(StorageError):  # noqa: N818 (a kind of it, for `_attempt`)
-    """Another fit works on this checkpoint."""
+class NotOurs(StorageError):  # noqa: N818 (a kind of it, for `_attempt`)
+    """Another fit works on this checkpoint, or its lock is a file of something else."""
 
 
 def fingerprint(problem: Problem, policy: Any, seed: int = 0, **more: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Checkpoint:
         self._next = 0.0  # when it is time again
         self._warned = False
         self._number = secrets.token_hex(8)  # in the names of all new files; in the manifest
-        self._lock: weakref.finalize | None = None
+        self._lock: Held | None = None
         if self.path.exists() and not self.path.is_dir():
             raise StorageError(
                 f"checkpoint {self.path} is a file; expected a folder, or a name that is free."
@@ -115,28 +115,36 @@ class Checkpoint:
     def close(self) -> None:
         """Let go of the folder, so that another fit may have it."""
         if self._lock is not None:
-            self._lock()
+            self._lock.release()
 
     def _hold(self) -> None:
-        """The folder is ours from now on; InUse where another fit has it, OSError where it cannot be
+        """The folder is ours from now on; NotOurs where another fit has it, OSError where it cannot be
         locked."""
         path = self.path / LOCK
-        if self._lock is not None and self._lock.alive and still_held(self._lock.peek()[2][0], path):  # type: ignore[index]
+        if self._lock is not None and self._lock.is_at(path):
             return
         try:
-            self._lock = weakref.finalize(self, os.close, hold(path))
+            held = hold(path)
+        except Foreign as what:
+            raise NotOurs(
+                f"checkpoint {self.path} cannot be locked: {LOCK} in it is {what}, not a lock of this "
+                "library. Move it away, or give another folder."
+            ) from None
         except Busy as holder:
-            raise InUse(
+            raise NotOurs(
                 f"checkpoint {self.path} is in use by another fit, in {holder}. Wait until that one ends, "
                 "end it, or give "
                 "another folder. (In a program of your own: close() its Checkpoint.)"
             ) from None
+        self.close()  # what was held of a folder that is deleted
+        self._lock = held
+        weakref.finalize(self, held.release)
 
     def _hold_if_possible(self) -> None:
         """What cannot be locked, such as a read-only folder, cannot be written either, but it can be read."""
         try:
             self._hold()
-        except InUse:
+        except NotOurs:
             raise
         except OSError:
             pass
@@ -185,7 +193,7 @@ class Checkpoint:
             before, manifest = self._manifest, put(new)
             self._write_manifest(manifest)
         except (OSError, MemoryError, ItergpError) as error:
-            if isinstance(error, InUse) and self._lock is None:  # at the beginning; later the fit goes on
+            if isinstance(error, NotOurs) and self._lock is None:  # at the beginning; later the fit goes on
                 raise
             self._remove(new)
             self._warn(error)

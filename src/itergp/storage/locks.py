@@ -1,9 +1,12 @@
-"""Locks on open files. They belong to the process and end with it, however it ends."""
+"""Locks on open files. They belong to one process and end with it, however it ends, whatever it forked."""
 
 import contextlib
 import os
 import platform
+import re
+import stat
 import sys
+import weakref
 from pathlib import Path
 
 if sys.platform == "win32":
@@ -11,7 +14,7 @@ if sys.platform == "win32":
 
     _FAR = 1 << 30  # a byte that no file has: what is locked cannot be read
 
-    def lock(descriptor: int) -> bool:
+    def lock(descriptor: int, without_locks: bool = True) -> bool:
         """Take the lock of an open file, without waiting; False where somebody else holds it."""
         place = os.lseek(descriptor, 0, os.SEEK_CUR)
         try:
@@ -23,18 +26,26 @@ if sys.platform == "win32":
             os.lseek(descriptor, place, os.SEEK_SET)
         return True
 
+    def _unlock(descriptor: int) -> None:
+        pass  # ends when the file is closed: nothing forks here
+
 else:
     import fcntl
 
-    def lock(descriptor: int) -> bool:
-        """Take the lock of an open file, without waiting; False where somebody else holds it."""
+    def lock(descriptor: int, without_locks: bool = True) -> bool:
+        """Take the lock of an open file, without waiting; False where somebody else holds it, and
+        `without_locks` on a file system that has none."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError:  # a file system without locks: as before there were any
-            return True
+        except OSError:
+            return without_locks
         return True
+
+    def _unlock(descriptor: int) -> None:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def alive(pid: int) -> bool:
@@ -54,20 +65,88 @@ class Busy(Exception):  # noqa: N818 (a fact, which an error tells)
     """Somebody else holds the lock; says who, as far as is known."""
 
 
-def hold(path: Path) -> int:
-    """Open a file of this name, lock it, and write into it who holds it. Busy where another does; OSError
-    where that fails."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+class Foreign(Exception):  # noqa: N818
+    """What has the name of the lock is no lock of ours; says what it is."""
+
+
+class Held:
+    """An open file that this process alone holds.
+
+    A lock of POSIX belongs to the open file, which forked children share: it would live as long as they. So
+    they close theirs, and here it is let go by name, whatever copies there are.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        _ALL.add(self)
+
+    def release(self) -> None:
+        """Unlock and close; nothing where that was done, or where a parent holds it."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            _unlock(descriptor)
+            os.close(descriptor)
+
+    def is_at(self, path: Path) -> bool:
+        """Whether the locked file still has that name: folders may be deleted while they are in use."""
+        try:
+            return os.path.samestat(os.fstat(self.descriptor), os.lstat(path))
+        except OSError:
+            return False
+
+
+_ALL: weakref.WeakSet[Held] = weakref.WeakSet()
+
+
+def _close_in_child() -> None:
+    for held in list(_ALL):
+        descriptor, held.descriptor = held.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)  # to unlock it would be to unlock the parent's
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)
+
+
+_WRITTEN = re.compile(rb"(\d+( [^\n]*\n?)?)?")  # what is in a lock, though perhaps not all of it
+
+
+def hold(path: Path) -> Held:
+    """Open a file of this name, lock it, and write into it who holds it. Busy where another does, Foreign
+    where it is something else, which stays as it is; OSError where that fails."""
+    descriptor = _opened(path)
     try:
-        if not lock(descriptor):
-            raise Busy(_holder(os.read(descriptor, 200).decode(errors="replace")))
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Foreign("no ordinary file")
+        free, text = lock(descriptor), os.read(descriptor, 500)
+        if not free:
+            raise Busy(_holder(text.decode(errors="replace")))
+        if not _WRITTEN.fullmatch(text):  # also where it is another name of a file elsewhere
+            raise Foreign("a file of something else")
     except BaseException:
         os.close(descriptor)
         raise
     with contextlib.suppress(OSError):  # on a full disk it is held all the same
         os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
         os.write(descriptor, f"{os.getpid()} {platform.node()}\n".encode())
-    return descriptor
+    return Held(descriptor)
+
+
+def _opened(path: Path) -> int:
+    """Links are not followed: whoever can place one would have their target overwritten."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        return os.open(path, flags, 0o666)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            mode = os.lstat(path).st_mode
+            if stat.S_ISLNK(mode):
+                raise Foreign("a link") from None
+            if not stat.S_ISREG(mode):
+                raise Foreign("no ordinary file") from None
+        raise
 
 
 def _holder(text: str) -> str:
@@ -76,11 +155,3 @@ def _holder(text: str) -> str:
         return "another process"
     where = "" if machine in ("", platform.node()) else f" on {machine}"
     return "this process" if int(pid) == os.getpid() and not where else f"process {pid}{where}"
-
-
-def still_held(descriptor: int, path: Path) -> bool:
-    """Whether the locked file still has that name: folders may be deleted while they are in use."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except OSError:
-        return False

@@ -8,6 +8,7 @@ replaced by one: it is refused too.
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 import secrets
@@ -15,7 +16,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from itergp.storage.locks import alive, lock
+from itergp.storage.locks import Held, alive, lock
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -24,8 +25,9 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-# of a temporary file: the process that writes it, and a random number
-_ENDING = r"\.(?P<pid>[1-9]\d{0,9})\.[0-9a-f]{8}\.tmp"
+# of a temporary file: the process that writes it, a number drawn once for it, and that of the file
+_ENDING = r"\.(?P<pid>[1-9]\d{0,9})\.(?P<drawn>[0-9a-f]{4})[0-9a-f]{4}\.tmp"
+_DRAWN, _FILES = secrets.token_hex(2), itertools.count()
 
 
 def irregular(path: Path) -> str | None:
@@ -63,18 +65,16 @@ def replacing(path: Path) -> Iterator[Path]:
         raise OSError(errno.EACCES, reason)
     path = Path(os.path.realpath(path))
     sweep(path.parent, re.escape(path.name))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    descriptor = _created_like(path, temporary)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{_DRAWN}{next(_FILES) % 65536:04x}.tmp")
+    held = Held(_created_like(path, temporary))
     try:
-        lock(descriptor)  # for the eyes of sweepers
+        lock(held.descriptor)  # for the eyes of sweepers
         yield temporary
-        os.close(descriptor)
-        descriptor = -1
+        held.release()
         os.replace(temporary, path)
         _folder_to_disk(path.parent)
     finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+        held.release()
         temporary.unlink(missing_ok=True)
 
 
@@ -104,16 +104,23 @@ def sweep(folder: Path, name: str) -> None:
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             found = own.fullmatch(entry.name)
-            if found and not alive(int(found["pid"])) and entry.is_file(follow_symlinks=False):
+            if found and _is_dead(int(found["pid"]), found["drawn"]) and entry.is_file(follow_symlinks=False):
                 _remove_unless_locked(entry.path)
 
 
+def _is_dead(pid: int, drawn: str) -> bool:
+    """Whether no process here writes files of these numbers. One of our own number died before us, unless
+    it drew the same: in a container all have the number 1."""
+    return drawn != _DRAWN if pid == os.getpid() else not alive(pid)
+
+
 def _remove_unless_locked(path: str) -> None:
-    """In folders that several machines share, the number of a process may be that of another machine's."""
+    """In folders that several machines share, the number of a process may be that of another machine's. On
+    a file system without locks nobody can tell: there it stays."""
     with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
         try:
-            if lock(descriptor):
+            if lock(descriptor, without_locks=False):
                 os.unlink(path)
         finally:
             os.close(descriptor)
