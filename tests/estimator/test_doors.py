@@ -128,15 +128,21 @@ def test_a_seed_is_a_count(seed):
         posterior.sample_function(1, seed=seed)
 
 
-def test_arrow_tables_are_tables():
+@pytest.mark.parametrize("kind", ["table", "record_batch"])
+def test_arrow_tables_are_tables(kind):
     pa = pytest.importorskip("pyarrow")
-    table = pa.table({"a": X[:, 0], "b": X[:, 1]})
+    make = getattr(pa, kind)
+    table = make({"a": X[:, 0], "b": X[:, 1]})
     plain = IterGPRegressor(noise=0.01, learn=False).fit(X, Y)
     model = IterGPRegressor(noise=0.01, learn=False).fit(table, pa.chunked_array([Y]))
     assert list(model.feature_names_in_) == ["a", "b"]
     np.testing.assert_array_equal(model.predict(table), plain.predict(X))
     with pytest.raises(InputError, match="text"):
-        IterGPRegressor().fit(pa.table({"a": ["x"] * 50, "b": X[:, 1]}), Y)
+        IterGPRegressor().fit(make({"a": ["x"] * 50, "b": X[:, 1]}), Y)
+    for other in ({"b": X[:, 1], "a": X[:, 0]}, {"a": X[:, 0], "c": X[:, 1]}):
+        for call in (model.predict, model.decompose, lambda X: model.partial_fit(X, Y)):
+            with pytest.raises(InputError, match="feature names"):
+                call(make(other))
 
 
 def test_draws_that_no_memory_holds_are_refused_with_the_number():

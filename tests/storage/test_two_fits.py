@@ -205,9 +205,9 @@ checkpoint = Checkpoint(sys.argv[1], {"name": "mine"})
 checkpoint.note({})
 child = os.fork()
 if child == 0:
-    checkpoint.close()  # which is not its own
     with open(sys.argv[2], "w") as other:  # gets the number of the descriptor that was closed
-        checkpoint.__exit__(None, None, None)
+        if sys.argv[3] == "closes":
+            checkpoint.close()  # which is not its own
         other.write("whole")
     print("ready", os.getpid(), flush=True)
     os.close(1)
@@ -222,9 +222,10 @@ if sys.stdin.readline() == "close\\n":
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.parametrize("how", ["closed", "killed"])
-def test_a_lock_ends_with_the_process_that_took_it_though_its_child_lives(how, tmp_path):
+@pytest.mark.parametrize("child_does", ["closes", "nothing"])
+def test_a_lock_ends_with_the_process_that_took_it_though_its_child_lives(child_does, how, tmp_path):
     folder = tmp_path / "fit"
-    command = [sys.executable, "-c", FORKS, str(folder), str(tmp_path / "other")]
+    command = [sys.executable, "-c", FORKS, str(folder), str(tmp_path / "other"), child_does]
     parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     ready, child = parent.stdout.readline().split()
     try:

@@ -3,6 +3,7 @@ do; and the first rows of a stream, which are too few to learn from for good."""
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -28,6 +29,7 @@ def training_data(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Array, A
     anew."""
     if y is not None:
         _plain("y", y)
+    X = _named(X)
     _plain("X", X)
     with _clear_errors():
         X, y = validate_data(
@@ -49,6 +51,7 @@ def training_data(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Array, A
 
 def new_inputs(estimator: Any, X: Any) -> Array:
     """X (m, d), with the features of the training inputs."""
+    X = _named(X)
     _plain("X", X)
     with _clear_errors():
         return validate_data(estimator, X, reset=False, dtype=np.float64, order="C")
@@ -68,6 +71,14 @@ def _clear_errors() -> Iterator[None]:
     except ValueError as error:
         advice = " Drop or impute those rows first." if str(error).startswith("Input y contains") else ""
         raise InputError(f"{error}{advice}") from None
+
+
+def _named(X: Any) -> Any:
+    """An Arrow batch as a table: scikit-learn would not look at the names of its columns."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is None or not isinstance(X, arrow.RecordBatch):
+        return X
+    return arrow.Table.from_batches([X])
 
 
 def _plain(name: str, value: Any) -> None:
