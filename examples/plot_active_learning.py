@@ -2,13 +2,13 @@
 Active learning
 ===============
 
-Which measurement next? The one whose outcome is least known. Each answer is appended with `extend`:
-nothing is computed again, and the variance that decides is that of everything computed so far. Because
-combined variance is mathematical *plus* computational, a point may also be worth a look where the
-computation, not the data, is thin.
+Which point should be measured next? The one whose outcome is most uncertain. Each measurement is appended
+with `extend`: nothing is computed again, and the variance reflects everything computed so far. Because
+combined variance is mathematical *plus* computational, a point may also be selected because little
+computation, rather than little data, covers it.
 
-Here a function of two inputs is learned from a pool of 1,000 places. Measuring where the variance
-is largest is compared with measuring at random.
+This example learns a function of two inputs from a pool of 1,000 candidate points. It compares measuring
+where the variance is largest with measuring at random.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ pool = rng.uniform(0, 1, (1000, 2))
 
 
 def measure(X):
-    """What an instrument would say: noise with standard deviation 0.05."""
+    """A measurement, with noise of standard deviation 0.05."""
     bumps = np.sin(14 * X[:, 0]) * np.exp(-6 * ((X - 0.15) ** 2).sum(axis=1))
     return bumps + 0.5 * X[:, 1] + 0.05 * rng.standard_normal(len(X))
 
@@ -33,8 +33,8 @@ prior = Prior(0.3 * Matern52(lengthscale=[0.15, 0.3]))
 
 
 # %%
-# The loop: `extend` appends the rows and acts on them, so after each round the posterior is exact for all
-# data so far, at the cost of the new columns alone.
+# The loop: `extend` appends the rows and acts on them. After each round the posterior is exact for all data
+# so far, at the cost of the new columns alone.
 
 
 def learn(choose, rounds=20, at_once=5):
@@ -49,12 +49,12 @@ def learn(choose, rounds=20, at_once=5):
 
 
 def most_uncertain(posterior, number):
-    """One after the other: a place that is taken makes its neighbours less interesting, whatever its
-    outcome will be."""
+    """Points are chosen one after the other: choosing a point lowers the variance at its neighbours,
+    whatever its outcome will be."""
     chosen = []
     for _ in range(number):
         chosen.append(int(np.argmax(posterior.var(pool))))
-        # imagined: the mean stays
+        # an imagined outcome, equal to the mean, so that the mean does not change
         posterior = posterior.extend(pool[chosen[-1:]], posterior.mean(pool[chosen[-1:]]))
     return chosen
 
@@ -66,7 +66,7 @@ print(
 )
 
 # %%
-# Where it looked, and what it gained.
+# The measured points, and the error.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 X = active.problem.X

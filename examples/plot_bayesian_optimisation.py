@@ -2,12 +2,12 @@
 Bayesian optimisation
 =====================
 
-Where is the minimum of a function that takes a day to evaluate? Thompson's rule: draw a function from the
-posterior, and evaluate next where the draw is smallest. A draw made by Matheron's rule is a function: it
-can be evaluated, and minimised, anywhere, and costs as much at the millionth place as at the first. Draws
-of the combined posterior hedge against the data that are missing and against the computation that is.
+Where is the minimum of a function that takes a day to evaluate? Thompson sampling draws a function from the
+posterior, and evaluates next where the draw is smallest. A draw made with Matheron's rule is a function: it
+can be evaluated and minimised anywhere, and the millionth point costs as much as the first. Draws from the
+combined posterior account for missing data and for missing computation.
 
-Here four draws at a time, on Branin's function, whose three minima have the value 0.3979.
+This example uses four draws at a time on Branin's function, whose three minima have the value 0.3979.
 """
 
 import matplotlib.pyplot as plt
@@ -33,8 +33,8 @@ def anywhere(number):
 
 
 # %%
-# Each round: four draws, each minimised over random candidates and then over a smaller box around its best
-# one; their minima are evaluated, and appended with `extend`.
+# In each round there are four draws. Each is minimised over random candidates, and then over smaller boxes
+# around the best one. The function is evaluated at their minima, and the results are appended with `extend`.
 
 
 def smallest(draws, rounds=3, candidates=500):
@@ -64,7 +64,7 @@ print(
 )
 
 # %%
-# What it evaluated, and how close it came.
+# The evaluated points, and the distance to the minimum.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 a, b = np.meshgrid(np.linspace(low[0], high[0], 100), np.linspace(low[1], high[1], 100))

@@ -1,12 +1,12 @@
 """
-Budgets, and what more would buy
-================================
+Budgets, and the effect of larger ones
+======================================
 
 A budget may be a time (`"30s"`), a number of actions or of passes over the kernel matrix, or a criterion.
-When it is used up the model is valid, and says what is missing; `refine` goes on from there, and nothing
-is computed twice.
+When it is used up, the model is valid and reports what is missing. `refine` continues from there, and
+nothing is computed twice.
 
-Here 2,000 points of the paper's synthetic function, in three dimensions, from 16 actions to 512.
+This example uses 2,000 points of the paper's synthetic function, in three dimensions, and 16 to 512 actions.
 """
 
 import matplotlib.pyplot as plt
@@ -30,8 +30,8 @@ X, y, X_test, y_test = X[:2000], y[:2000], X[2000:], y[2000:]
 prior = Prior(1.0 * Matern32(lengthscale=1.0))
 
 # %%
-# Blocks of pseudo-inputs first: 16 actions for each pass over the kernel matrix. After each doubling of the
-# budget, the share of the variance that is computational, and how good the predictions are.
+# First, blocks of pseudo-inputs: 16 actions for each pass over the kernel matrix. After each doubling of the
+# budget, the example prints the computational share of the variance and the quality of the predictions.
 
 posterior = condition(prior, X, y, 0.01, PseudoInput(block_size=16), MaxActions(16))
 measured = []
@@ -46,15 +46,15 @@ while True:
     posterior = posterior.refine(stop=MaxActions(posterior.rank))  # as many again
 
 # %%
-# The whole way in one prediction: `path` gives mean and variance after every prefix of the actions.
+# All stages in one prediction: `path` gives mean and variance after every prefix of the actions.
 
 path = posterior.path(X_test, ranks=[0, 16, 128, 512])
 for rank, variance in zip(path.ranks, path.var, strict=True):
     print(f"after {rank:3d} actions the mean latent variance is {variance.mean():.4f}")
 
 # %%
-# A criterion may end it too: here a residual that is small, but 300 actions at most. `status` says which it
-# was.
+# A criterion may also end the run: here a small residual, or at most 300 actions. `status` says which one
+# applied.
 
 policy = Schedule((PseudoInput(128, block_size=128), 128), (ConjugateGradient(), None))
 by_residual = condition(prior, X, y, 0.01, policy, ResidualNorm(rtol=1e-2) | MaxActions(300))

@@ -1,9 +1,9 @@
 """
-A kernel, a policy and a criterion of your own
-==============================================
+Writing your own kernel, policy and criterion
+=============================================
 
-Each is a few lines, and takes part in everything: products by tiles, refinement, decomposition,
-certificates, files. The published interface tests say whether a rule is broken, and which.
+Each takes a few lines, and works everywhere in the library: tiled products, refinement, decomposition,
+certificates, files. The public interface tests report whether a rule is broken, and which one.
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from itergp.plots import plot_posterior
 from itergp.testing import check_kernel, check_policy
 
 # %%
-# **A kernel** is its formula, written against the array namespace of its input, so that the same lines run in
-# NumPy, inside JAX and under autodiff. This one is Brownian motion that starts at -4.
+# **A kernel** is a formula, written against the array namespace of its input, so that the same code runs in
+# NumPy, in JAX and under automatic differentiation. This one is Brownian motion that starts at -4.
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,8 @@ def steepest_row(state):
 check_policy(lambda: steepest_row)
 
 # %%
-# **A criterion** is a class with `reached`. This one ends the run when no row is off by more than it says.
+# **A criterion** is a class with a method `reached`. This one ends the run when every row is off by less than
+# a given amount.
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class NoRowOff(StoppingCriterion):
 
 
 # %%
-# All three together; and criteria combine with `|` and `&`.
+# All three together. Criteria can be combined with `|` and `&`.
 
 rng = np.random.default_rng(0)
 x = np.sort(rng.uniform(-3, 3, 120))

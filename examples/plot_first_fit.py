@@ -1,12 +1,12 @@
 """
-A first fit, taken apart
-========================
+A first fit and its uncertainty
+===============================
 
 Why is a prediction uncertain? Because there are few data nearby, because the measurements are noisy, or
-because the computation stopped early. `decompose` says how much of each there is, at every point.
+because the computation stopped early. `decompose` computes the contribution of each, at every point.
 
-Here is one input and 600 measurements of a sine, with a gap. The budget is 8 actions: that is far too
-little, on purpose.
+This example has one input and 600 measurements of a sine plus a linear trend, with a gap. The budget of 8
+actions is deliberately far too small.
 """
 
 import matplotlib.pyplot as plt
@@ -19,9 +19,9 @@ x = rng.permutation(np.concatenate([rng.uniform(-3, 0.5, 420), rng.uniform(1.5, 
 y = np.sin(4 * x) + 0.5 * x + 0.2 * rng.standard_normal(600)
 
 # %%
-# The estimator learns lengthscale, scale and noise, and then acts. With `policy="cholesky"` each action looks
-# at one row. `neighbours=0` leaves the local actions out: with them this problem would be solved at once, and
-# there would be nothing to see.
+# The estimator learns lengthscale, scale and noise, and then takes actions. With `policy="cholesky"` each
+# action looks at one row. `neighbours=0` turns off the local actions, which would solve this problem
+# immediately and leave nothing to see.
 
 model = IterGPRegressor(policy="cholesky", budget="8 actions", neighbours=0).fit(x[:, None], y)
 grid = np.linspace(-3.5, 3.5, 300)
@@ -37,9 +37,9 @@ share = parts.computational.sum() / parts.combined.sum()
 print(f"computational share of the latent variance: {share:.0%}")
 
 # %%
-# Blue is what the data leave open: wide in the gap and at the ends. Green is what the computation leaves
-# open: it lies where there *are* data, but none of the 8 rows that were acted on. More compute removes the
-# green, and never the blue.
+# Blue is the uncertainty left by the data: wide in the gap and at the ends. Green is the uncertainty left by
+# the computation: it lies where there *are* data, but none of the 8 rows that were acted on. More compute
+# removes the green, but never the blue.
 
 
 def draw(axis, title):

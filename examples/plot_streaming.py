@@ -2,12 +2,12 @@
 Streaming: data that arrive in batches
 ======================================
 
-`partial_fit` takes more rows without starting over. The first call is a `fit`, which learns scaling and
-hyper-parameters; later ones keep them, append the rows, and act on these alone. (Fewer than 100 first rows
-are fitted anew when they have doubled.)
+`partial_fit` adds rows without starting over. The first call is a `fit`, which learns scaling and
+hyper-parameters. Later calls keep them, append the rows, and act on the new rows alone. (A stream that
+begins with fewer than 100 rows is refitted each time their number has doubled.)
 
-Here the daily course of a quantity is measured on six days, at 100 random hours each. Every day is
-predicted before it is seen.
+In this example, the daily course of a quantity is measured on six days, at 100 random hours each. Every day
+is predicted before it is seen.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ rng = np.random.default_rng(0)
 
 
 def measure(number=100):
-    """Hours of one day, and what was measured then."""
+    """Random hours of one day, and the measurements at these hours."""
     hours = np.sort(rng.uniform(0, 24, number))
     course = (
         10 + 4 * np.sin(2 * np.pi * hours / 24) + np.exp(-0.5 * (hours - 18) ** 2) * 5 * np.sin(3 * hours)
@@ -50,8 +50,8 @@ for day in range(2, 7):
     )
 
 # %%
-# What was learned is that of the first day. Where later data look different, `fit` again: it forgets
-# everything.
+# The hyper-parameters are those learned on the first day. If later data look different, call `fit` again: it
+# discards everything learned before.
 
 print(f"{model.posterior_.problem.n} rows, {model.posterior_.rank} actions, status {model.status_.name}")
 

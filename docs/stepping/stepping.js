@@ -11,33 +11,33 @@
   const POLICIES = {
     cg: {
       title: "Conjugate gradients: the residual",
-      about: "Acts where the mean is still wrong, so the mean is right soon; the variance has to wait.",
-      ended: "The residual is gone to rounding: this policy has no direction left, although some variance is still computational.",
+      about: "Acts where the mean is still wrong, so the mean converges quickly; the variance takes longer.",
+      ended: "The residual is gone up to rounding: this policy has no direction left, although some variance is still computational.",
       make: () => Stepping.policies.conjugateGradients(),
     },
     pivoted: {
       title: "Pivoted Cholesky: the point with the largest variance",
-      about: "Takes in one data point at a time, and always the one that is least known.",
+      about: "Uses one data point at a time, always the one with the largest variance.",
       make: () => Stepping.policies.cholesky_pivoted(),
     },
     order: {
       title: "Cholesky: one point after the other",
-      about: "Takes in the data from left to right. What it has not reached is as if it were not there.",
+      about: "Uses the data points from left to right. Points not yet reached have no effect.",
       make: () => Stepping.policies.cholesky_in_order(),
     },
     eigenvectors: {
       title: "Eigenvectors of the kernel matrix",
-      about: "No other directions lower the variance at the data faster. But they have to be found first, and that work is not counted here.",
+      about: "No other directions lower the variance at the data faster. But they have to be computed first, and that work is not counted here.",
       make: (problem) => Stepping.policies.eigenvectors(problem),
     },
     pseudo: {
       title: "Pseudo-inputs: kernel functions at inducing points",
-      about: "Each action is the kernel around one point, here around data points at random, as in Nyström's method and SVGP.",
+      about: "Each action is the kernel around one point, here around randomly chosen data points, as in Nyström's method and SVGP.",
       make: (problem, random) => Stepping.policies.pseudoInputs(problem, shuffled(problem.x, random)),
     },
     random: {
       title: "Random directions",
-      about: "Directions that know nothing of the data. They get there too, and are never overconfident on the way.",
+      about: "Directions that do not depend on the data. They converge too, and are never overconfident on the way.",
       make: (problem, random) => Stepping.policies.listed(problem.K.map(() => normals(problem.x.length, random))),
     },
   };
@@ -103,7 +103,7 @@
       exact: Stepping.exactPosterior(problem, GRID),
       history: [Stepping.start(problem)],
       ended: null, // the number of actions after which the policy had no more
-      wording: policy.ended || "This policy has no more to offer.",
+      wording: policy.ended || "This policy has no more actions.",
     };
     show("points", String(points));
     show("lengthscale", lengthscale.toPrecision(2));
@@ -120,7 +120,7 @@
 
   // Actions.
 
-  /* To the state after so many actions, or as many as the policy has. */
+  /* To the state after this number of actions, or after all that the policy has. */
   function go(count) {
     const { problem, policy, history } = run;
     wanted = Math.max(0, Math.min(count, problem.x.length));
