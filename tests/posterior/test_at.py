@@ -8,7 +8,16 @@ import pytest
 import scipy.spatial
 
 from helpers import KERNELS, POLICIES, dense, make_data
-from itergp import Compute, ConjugateGradient, InputError, MaxActions, Prior, UnitVector, condition
+from itergp import (
+    Compute,
+    ConjugateGradient,
+    InputError,
+    IterGPRegressor,
+    MaxActions,
+    Prior,
+    UnitVector,
+    condition,
+)
 from itergp.linalg.engines import get
 from itergp.posterior.targets import TargetPosterior
 
@@ -75,6 +84,28 @@ def test_what_is_asked_of_one_at_shares_its_weights():
         at.var, at.path([1, 5]), at.local(5).var, at.local(20).decompose("estimate"), at.certify()
 
     assert products(posterior, everything) == 1
+
+
+def test_mean_and_variance_of_one_local_at_cost_one_product():
+    posterior = after(10)
+    at = posterior.local(8).at(AT)
+    assert products(posterior, lambda p: (at.mean, at.var, at.mean)) == 1
+    at = posterior.at(AT)
+    assert products(posterior, lambda p: (at.var, at.var, at.local(8).mean, at.path())) == 1
+    assert products(posterior, lambda p: (at.mean, at.mean)) == 1  # with one column, the representer weights
+
+
+@pytest.mark.parametrize(("neighbours", "expected"), [(8, 1), (0, 2)])
+def test_the_estimator_predicts_from_one_at(neighbours, expected, trees):
+    """Local means come from the weights; global ones from a product with one column."""
+    how = {"noise": 0.05, "learn": False, "budget": "10 actions", "neighbours": neighbours}
+    model = IterGPRegressor(kernel=KERNELS["matern32"], **how)
+    gram = model.fit(DATA.X, DATA.y).posterior_.problem.gram
+    before = gram.entries
+    model.predict(AT, return_std=True)
+    assert gram.entries == before + expected * len(AT) * len(DATA.X)
+    model.predict(AT, return_std=True)
+    assert len(trees) == (neighbours > 0)
 
 
 def test_targets_with_noises_of_their_own_share_the_products():

@@ -130,6 +130,7 @@ class LocalActions:
     def weights_and_targets(self, some: slice, r_J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """w_J = L_J^{-1} (k_J - B^T w) and z_J = L_J^{-1} r_J, for a batch."""
         L_J, k_rest = self.factor(some)
+        # NumPy has no triangular solve for batches; SciPy's rounds differently
         both = np.linalg.solve(L_J, np.concatenate([k_rest[:, :, None], r_J], axis=2))
         return both[:, :, 0], both[:, :, 1:]
 
