@@ -80,7 +80,8 @@ def problem_value(problem: Problem, tensors: Tensors, refinable: bool) -> dict[s
     if problem.N.strides != (0,):
         tensors["N"] = problem.N
     some = problem.X[:CHECKED_ROWS]
-    tensors["check/kernel"], tensors["check/mean"] = prior.cov(some), prior.mean(some)
+    tensors["check/kernel"] = prior.cov(some - gram.record.origin)
+    tensors["check/mean"] = prior.mean(some)
     compute = problem.compute
     return {
         "kernel": encode(prior.kernel, put, "kernel"),
@@ -108,7 +109,7 @@ def restored_problem(value: Any, tensors: Tensors, known: dict[str, type]) -> Pr
         raise Malformed(
             f"X has shape {X.shape} and y shape {shape}; expected rows, and at most one axis of targets."
         )
-    _check_prior(prior, X, tensors)
+    _check_prior(prior, X, shaped(tensors, "origin", d), tensors)
     noise, N = _noise(decode(value["noise"], tensors, known), tensors, n)
     columns = shape[1] if len(shape) == 2 else 1
     compute = _compute(value["compute"])
@@ -150,19 +151,24 @@ def _compute(value: Any) -> Compute:
     return Compute(value["dtype"], value["cache"], engine, value["threads"])
 
 
-def _check_prior(prior: Prior, X: np.ndarray, tensors: Tensors) -> None:
+def _check_prior(prior: Prior, X: np.ndarray, origin: np.ndarray, tensors: Tensors) -> None:
     """The classes named in the file must still mean the same numbers."""
     some = X[:CHECKED_ROWS]
-    for what, now, then in (
-        (prior.kernel, prior.cov(some), tensors["check/kernel"]),
-        (prior.mean_function, prior.mean(some), tensors["check/mean"]),
+    # the first files have k at inputs as they were given
+    covariances = (lambda: prior.cov(some - origin), lambda: prior.cov(some))
+    for what, values, then in (
+        (prior.kernel, covariances, tensors["check/kernel"]),
+        (prior.mean_function, (lambda: prior.mean(some),), tensors["check/mean"]),
     ):
-        if now.shape != then.shape or not np.allclose(
-            now, then, rtol=AGREEMENT, atol=AGREEMENT * np.abs(now).max(initial=0.0)
-        ):
+        if not any(_agree(now(), then) for now in values):
             raise Malformed(
                 f"the class {type(what).__name__} gives other numbers than when the model was saved."
             )
+
+
+def _agree(now: np.ndarray, then: np.ndarray) -> bool:
+    size = AGREEMENT * np.abs(now).max(initial=0.0)
+    return now.shape == then.shape and np.allclose(now, then, rtol=AGREEMENT, atol=size)
 
 
 # States.

@@ -144,7 +144,7 @@ def _target_names(model: Any, given: Sequence[str] | None) -> list[str]:
 
 def _relevance(model: Any, posterior: Posterior, names: list[str]) -> tuple[np.ndarray, list[dict[str, Any]]]:
     """Features in the order of their relevance, the most relevant first."""
-    found, lengthscales = slices.relevance(model.kernel_, posterior.problem.X)
+    found, lengthscales = slices.relevance(posterior.problem.gram)
     order = np.argsort(-found, kind="stable")
     unit = model.scaling_.x_scale
     rows = [

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from itergp.linalg.gram import Gram
 from itergp.posterior.combined import Posterior
 from itergp.posterior.uncertainty import variance_by
-from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import parameters
 from itergp.report.measure.points import path_at
 
@@ -74,12 +74,13 @@ def variances_along(
     return means, variances, None if L is None else np.minimum(variance_by(L, posterior, X), variances[-1])
 
 
-def relevance(kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+def relevance(gram: Gram) -> tuple[np.ndarray, np.ndarray | None]:
     """How much each feature matters, the largest 1: 1 / lengthscale where the kernel has one for each; and
     these lengthscales.
 
     Else how far the correlation falls when a feature moves by one standard deviation from the median.
     """
+    kernel, X = gram.kernel, gram.X
     scales = [value for path, value in parameters(kernel).items() if path.endswith("lengthscale")]
     d = X.shape[1]
     if len(scales) == 1 and np.size(scales[0]) == d:
@@ -87,7 +88,7 @@ def relevance(kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | N
         return (1.0 / lengthscales) * lengthscales.min(), lengthscales
     centre = np.median(X, axis=0)[None, :]
     moved = np.repeat(centre, d, axis=0) + np.diag(X.std(axis=0))
-    k = np.asarray(kernel(centre, moved))[0]
+    k = gram.dense(centre, moved)[0]
     size = np.sqrt(float(kernel.diagonal(centre)[0]) * np.asarray(kernel.diagonal(moved)))
     fall = 1.0 - np.divide(k, size, out=np.ones(d), where=size > 0)
     return fall / fall.max() if fall.max() > 0 else np.ones(d), None
