@@ -198,8 +198,8 @@ def check_path(s: Setting) -> None:
 
 def check_at(s: Setting) -> None:
     at = s.far.at(s.at)
-    close(at.mean(), s.combined.mean(T))
-    close(at.var(), s.combined.var(T))
+    close(at.mean, s.combined.mean(T))
+    close(at.var, s.combined.var(T))
 
 
 def check_refine(s: Setting) -> None:
@@ -244,7 +244,7 @@ def check_sample_function(s: Setting) -> None:
     size = 400
     functions, near = s.far.sample_function(size, features=512), s.near.sample_function(features=512)
     variance = functions.var(s.at)
-    close(variance, near.var(T), 1e-6)
+    close(variance, near.var(T), 1e-4)  # features on circles turn with the origin, which is rounded
     error = functions(s.at).mean(axis=0) - s.combined.mean(T)
     assert (np.abs(error) <= 5.0 * np.sqrt(variance / size)).all()
 
@@ -284,7 +284,7 @@ POSTERIOR = {
 
 
 def check_local_at(s: Setting) -> None:
-    mean, var = s.far.local(NEIGHBOURS).at(s.at).marginals()
+    mean, var = s.far.local(NEIGHBOURS).at(s.at).marginals
     close(mean, s.local_mean)
     close(var, s.local_var)
 
