@@ -216,6 +216,14 @@ def check_extend(s: Setting) -> None:
     close(more.var(s.at), oracle.var(T), 1e-7)
 
 
+def check_append(s: Setting) -> None:
+    more, rows = s.far.append(MORE + s.offset, Y_MORE), np.concatenate([X, MORE])
+    S = np.concatenate([s.combined.S, np.zeros((len(MORE), ACTIONS))])
+    oracle = Dense(s.kernel, rows, np.concatenate([Y, Y_MORE]), S)
+    close(more.mean(s.at), oracle.mean(T))
+    close(more.var(s.at), oracle.var(T))
+
+
 def check_actions(s: Setting) -> None:
     Q = np.asarray(s.far.actions)
     close(Q.T @ Q, np.eye(ACTIONS))
@@ -269,6 +277,7 @@ POSTERIOR = {
     "noise_at": lambda s: close(s.far.noise_at(s.at, None), NOISE),
     "refine": check_refine,
     "extend": check_extend,
+    "append": check_append,
     "rank": lambda s: close(s.far.rank, ACTIONS),
     "status": lambda s: close(s.far.status == s.near.status, True),
     "actions": check_actions,

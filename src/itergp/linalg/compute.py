@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError, MemoryLimitError
+from itergp.linalg.engines.base import Engine
 from itergp.linalg.engines.registry import ENGINES
 from itergp.linalg.memory import available_bytes
 from itergp.validate import choice, count
@@ -65,7 +66,7 @@ class Compute:
 
     `dtype="auto"` takes float32 where its rounding stays far below the noise, else float64; it turns to
     float64 when later data lower the noise. `cache="auto"` stores tiles in at most a quarter of the memory
-    that is available; 0 never stores any. `engine` is a name, or an object with the methods of
+    that is available; 0 never stores any. `engine` is a name, or an object whose class derives from
     `itergp.linalg.engines.Engine`. `threads` is a number, of which at most as many are started as the
     process has cores; None takes all cores, or fewer where ITERGP_NUM_THREADS or OMP_NUM_THREADS says so.
     """
@@ -81,9 +82,9 @@ class Compute:
             object.__setattr__(self, "cache", parse_bytes("Compute.cache", self.cache))
         if isinstance(self.engine, str):
             choice("Compute.engine", self.engine, ("auto", *ENGINES))
-        elif not hasattr(self.engine, "symmetric"):
+        elif not isinstance(self.engine, Engine):
             raise InputError(
-                f"Compute.engine is {self.engine!r}; expected a name or an object as in "
+                f"Compute.engine is {self.engine!r}; expected a name, or an object whose class derives from "
                 "itergp.linalg.engines.Engine."
             )
         if self.threads is not None:
