@@ -264,7 +264,7 @@ PLACES = {
 PLACES["locked"] = _locked
 DOORS = {
     "save": lambda model, path: model.save(path),
-    "report": lambda model, path: write_page(path, numbers(model)),
+    "report": lambda model, path: write_page(path, numbers(model.fit_)),
     "table": lambda model, path: write_table(path, {"mean": np.ones(3)}),
 }
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,9 +19,9 @@ import itergp.learning
 from itergp import IterGPRegressor, Status
 from itergp.cli import measuring
 from itergp.cli.commands import app
+from itergp.fitted import price
 from itergp.learning import Learned
 from itergp.posterior import uncertainty
-from itergp.report.measure import price
 
 RNG = np.random.default_rng(0)
 N, NEW = 150, 12
@@ -242,11 +243,11 @@ def test_the_numbers_of_the_summary_are_those_of_the_model(folder, tmp_path):
 def test_more_rows_than_the_exact_gp_can_take_get_bounds(folder, monkeypatch, passes, kind):
     """From passes over K where these are affordable, else from more neighbours, and it is said which."""
     model = IterGPRegressor.load(folder / "model.itergp")
-    exact, truth = measuring.measured(model)["computational_share"], model.decompose(X[AT])
+    exact, truth = measuring.measured(model.fit_)["computational_share"], model.decompose(X[AT])
     for module in (measuring, uncertainty):
         monkeypatch.setattr(module, "EXACT_ROWS", 10)
     monkeypatch.setattr(measuring, "affordable_passes", lambda *_: passes)
-    columns, about = measuring.predictions(model, X[AT], 0.95)
+    columns, about = measuring.predictions(model.fit_, X[AT], 0.95)
     bound, share = columns["computational_std"] ** 2, about["computational_share"]
     assert (share["kind"], share["by_neighbours"]) == (kind, min(240, N))
     assert (bound <= truth.computational * (1 + 1e-6) + 1e-12).all()  # never too much
@@ -254,7 +255,7 @@ def test_more_rows_than_the_exact_gp_can_take_get_bounds(folder, monkeypatch, pa
     assert share["share"] == pytest.approx(bound.sum() / truth.combined.sum())
     assert share["lower"] <= truth.share * (1 + 1e-6)
     assert truth.share <= share["upper"]
-    found = measuring.measured(model)["computational_share"]
+    found = measuring.measured(model.fit_)["computational_share"]
     for estimate, known in ((found, exact), (found["global_actions"], exact["global_actions"])):
         assert estimate["kind"] == kind
         assert estimate["lower"] <= known["share"] * (1 + 1e-6) + 1e-12
@@ -270,11 +271,12 @@ def test_passes_are_made_where_they_take_a_small_part_of_the_time_of_the_fit(fol
     for seconds, expected in ((0.1 * check, 0), (0.1 * check + 0.25, 3), (1e6, uncertainty.PASSES)):
         assert price.affordable_passes(posterior, 10, seconds) == expected
     monkeypatch.setattr(measuring, "EXACT_ROWS", 10)
-    model.timings_ = {"total": 20.0}  # 2 seconds, for 4 passes and more at 32 points, but not at 64
-    assert len(measuring._sample(model)[0]) == 32
-    model.timings_ = {"total": 0.0}
+    model._fit = replace(model.fit_, timings={"total": 20.0})
+    # 2 seconds, for 4 passes and more at 32 points, but not at 64
+    assert len(measuring._sample(model.fit_)[0]) == 32
+    model._fit = replace(model.fit_, timings={"total": 0.0})
     monkeypatch.setattr(price, "seconds_of_pass", lambda posterior, points: 10.0)
-    rows, passes = measuring._sample(model)
+    rows, passes = measuring._sample(model.fit_)
     assert (len(rows), passes) == (min(256, N), 0)
 
 

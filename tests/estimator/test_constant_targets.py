@@ -6,9 +6,9 @@ import pytest
 
 from itergp import IterGPRegressor
 from itergp.data.rows import merge_rows
-from itergp.estimator.files import about, fitted_attributes
-from itergp.estimator.fitting import START_NOISE
-from itergp.estimator.inputs import KEPT
+from itergp.estimator.files import about, restored
+from itergp.estimator.hyperparameters import START_NOISE
+from itergp.fitted.first_rows import KEPT
 from itergp.prior.parameters import parameters
 
 
@@ -170,7 +170,7 @@ def test_beyond_a_bound_the_only_copy_of_the_rows_is_the_models_own(
 ):
     """A sensor that starts after 150 equal values, with repeated inputs: learned from as `fit` would, and
     in a file too."""
-    monkeypatch.setattr("itergp.estimator.inputs.KEPT", 100)
+    monkeypatch.setattr("itergp.fitted.first_rows.KEPT", 100)
     rng = np.random.default_rng(0)
     X = rng.uniform(40, 60, (280, 2))
     X[50:100] = X[:50]
@@ -225,9 +225,9 @@ def test_files_that_have_one_count_for_all_targets_are_still_read(targets):
     X, y = rows(40, 0)
     y = y if targets == 1 else np.stack([y, np.full(40, 7.0)], axis=1)
     model = IterGPRegressor().fit(X[:20], y[:20])
-    said = about(model)
+    said = about(model.fit_)
     said["first_rows"] = {"X": X[:20].tolist(), "y": y[:20].tolist(), "fitted": 20, "told": True}
-    first = fitted_attributes(model.posterior_, said)["first_rows_"]
+    first = restored(model.posterior_, said, model.get_params()).first_rows
     np.testing.assert_array_equal(first.X, X[:20])
-    assert not first.joined(X[20:39], y[20:39], model._observations).due
-    assert first.joined(X[20:40], y[20:40], model._observations).due
+    assert not first.joined(X[20:39], y[20:39], model.fit_.observations).due
+    assert first.joined(X[20:40], y[20:40], model.fit_.observations).due

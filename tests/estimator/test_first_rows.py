@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from itergp import IterGPRegressor
-from itergp.estimator.fitting import START_NOISE
-from itergp.estimator.inputs import ENOUGH, telling
+from itergp.estimator.hyperparameters import START_NOISE
+from itergp.fitted.first_rows import ENOUGH, telling
 from itergp.prior.parameters import parameters
 
 

@@ -44,10 +44,10 @@ def test_a_fit_that_learned_nothing_is_exact_in_its_inference_only(out_of_time):
     assert told == [model.learning_.advice]
     assert "starting values" in told[0]
     assert "larger budget" in told[0]
-    for text in (model.status_.advice, card(model)):
+    for text in (model.status_.advice, card(model.fit_)):
         assert "buys nothing" not in text
         assert "these hyper-parameters" in text
-    assert model.learning_.advice in card(model)
+    assert model.learning_.advice in card(model.fit_)
 
 
 def test_a_few_iterations_are_told_as_few_and_many_are_not(out_of_time):
@@ -116,7 +116,7 @@ def test_a_file_keeps_it_and_earlier_files_say_that_they_do_not(tmp_path, out_of
 
     for learn_, expected in (("auto", Ending.UNKNOWN), (False, Ending.NOT_ASKED)):
         model.learn = learn_
-        before = {name: value for name, value in about(model).items() if name != "learning"}
+        before = {name: value for name, value in about(model.fit_).items() if name != "learning"}
         storage.save(tmp_path / "early.itergp", model.posterior_, before)
         assert IterGPRegressor.load(tmp_path / "early.itergp").learning_.ended is expected
 

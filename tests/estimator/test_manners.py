@@ -170,7 +170,7 @@ def test_covariances_and_samples_are_those_of_the_global_posterior():
 
 
 def test_many_points_are_predicted_in_batches(monkeypatch):
-    import itergp.estimator.regressor as module
+    import itergp.fitted.predictions as module
 
     model = given(budget="9 actions").fit(DATA.X, DATA.y)
     X = np.random.default_rng(0).uniform(-1, 1, (1000, 2))

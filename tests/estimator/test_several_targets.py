@@ -150,7 +150,7 @@ def test_files_with_one_scatter_for_all_targets_still_load(tmp_path):
 
     model, X, y, X_new = small(noise=0.1, learn=False)
     assert model.noise_ == 0.1
-    said = about(model) | {"scatter": float(model.scatter_.sum())}
+    said = about(model.fit_) | {"scatter": float(model.scatter_.sum())}
     storage.save(tmp_path / "old.itergp", model.posterior_, said)
     loaded = IterGPRegressor.load(tmp_path / "old.itergp")
     np.testing.assert_array_equal(

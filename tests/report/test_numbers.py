@@ -11,9 +11,9 @@ from sklearn.metrics import root_mean_squared_error
 
 from itergp import RBF, IterGPRegressor, MaxActions, Status, metrics
 from itergp.errors import InputError
+from itergp.fitted import points, shares as share
 from itergp.posterior.uncertainty import taken_apart
 from itergp.report import numbers
-from itergp.report.measure import points, share
 from itergp.report.measure.numbers import positions
 from itergp.report.page.page import render
 
@@ -49,7 +49,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def tested(model):
-    return numbers(model, X_TEST, Y_TEST)
+    return numbers(model.fit_, X_TEST, Y_TEST)
 
 
 def close(found, expected, digits=7e-5):
@@ -136,7 +136,7 @@ def test_what_more_compute_would_buy_follows_from_the_last_doubling(model, teste
 
 def test_beyond_half_of_all_actions_the_rest_makes_it_exact():
     model = fitted("60 actions", policy="cg")
-    more, trace = numbers(model, X_TEST, Y_TEST)["more"], model.posterior_.trace
+    more, trace = numbers(model.fit_, X_TEST, Y_TEST)["more"], model.posterior_.trace
     assert [step.actions for step in trace] == list(range(1, 61))
     assert more["sentence"].startswith("The remaining 30 actions (")
     assert "would make it the exact Gaussian process" in more["sentence"]
@@ -149,7 +149,7 @@ def test_where_next_to_nothing_is_computational_nothing_is_foretold():
     x = rng.uniform(-1, 1, (120, 1))
     y = np.sin(3 * x[:, 0]) + 0.1 * rng.standard_normal(120)
     settings = {"noise": 0.01, "learn": False, "policy": "pseudo-input", "neighbours": 0, "dtype": "float64"}
-    found = numbers(IterGPRegressor(1.0 * RBF(0.8), budget="10 actions", **settings).fit(x, y))
+    found = numbers(IterGPRegressor(1.0 * RBF(0.8), budget="10 actions", **settings).fit(x, y).fit_)
     assert 0 < found["share"]["value"] < 1e-4
     assert found["more"]["share"] is None
     assert "less than 0.01 %" in found["more"]["sentence"]
@@ -183,7 +183,7 @@ def test_slices_are_predictions_along_each_feature(model, tested):
 
 def test_held_out_folds_of_an_exact_model_are_refits_without_the_fold():
     model = fitted(budget=None)
-    found = numbers(model)
+    found = numbers(model.fit_)
     held = points.from_folds(model.posterior_, model.row_counts_, 0, False)
     mean, variance = np.empty(N), np.empty(N)
     for fold in held.folds:
@@ -203,7 +203,7 @@ def test_held_out_folds_of_an_exact_model_are_refits_without_the_fold():
 
 
 def test_the_share_of_held_out_rows_is_against_the_exact_gp_without_their_fold(model):
-    found = numbers(model)
+    found = numbers(model.fit_)
     held = points.from_folds(model.posterior_, model.row_counts_, NEAR, False)
     combined = held.local(NEAR)[1]
     exact = np.empty(N)
@@ -222,11 +222,11 @@ def test_without_the_exact_gp_the_share_lies_between_bounds(
     model, monkeypatch, passes, method, said, held_out
 ):
     data = () if held_out else (X_TEST, Y_TEST)
-    exact = numbers(model, *data)["share"]["value"]
+    exact = numbers(model.fit_, *data)["share"]["value"]
     monkeypatch.setattr(share, "EXACT_ROWS", 0)
     monkeypatch.setattr(share, "FEW", N + TEST)
     monkeypatch.setattr(share, "affordable_passes", lambda *_: passes)
-    values = numbers(model, *data)
+    values = numbers(model.fit_, *data)
     found = values["share"]
     assert (found["method"], found["error"]) == (method, 0.0)  # at all points
     assert 0 < found["value"] == found["lower"] <= exact + 1e-6
@@ -250,8 +250,8 @@ def test_the_rounding_of_a_model_with_as_many_actions_as_rows_is_reported(rows, 
     rough, fine = (IterGPRegressor(**how, dtype=dtype).fit(X[:N], Y[:N]) for dtype in ("float32", "float64"))
     assert rough.status_ is fine.status_ is Status.EXACT
     data = () if held_out else (X_TEST, Y_TEST)
-    values = numbers(rough, *data)
-    assert numbers(fine, *data)["share"]["value"] == 0.0
+    values = numbers(rough.fit_, *data)
+    assert numbers(fine.fit_, *data)["share"]["value"] == 0.0
     if not held_out:
         truth = 1 - (fine.decompose(X_TEST).combined.sum() / rough.decompose(X_TEST).combined.sum())
         assert values["share"]["lower"] - 1e-3 <= truth <= values["share"]["upper"] + 1e-3
@@ -296,7 +296,7 @@ def shape(value):
 
 def test_the_example_has_the_keys_of_a_report(tested):
     example = json.loads((Path(__file__).parent / "example.json").read_text())
-    learned = numbers(IterGPRegressor(budget="5 actions", kernel="rbf").fit(X[:20, :1], Y[:20]))
+    learned = numbers(IterGPRegressor(budget="5 actions", kernel="rbf").fit(X[:20, :1], Y[:20]).fit_)
     assert shape(example) == shape(learned)
 
 
@@ -312,7 +312,7 @@ def test_positions_are_few_and_end_with_the_model():
 
 @pytest.mark.parametrize("neighbours", [0, NEAR])
 def test_a_model_without_any_action_is_reported_too(neighbours):
-    values = strict(numbers(fitted("0 actions", neighbours)))
+    values = strict(numbers(fitted("0 actions", neighbours).fit_))
     assert values["path"]["labels"][0] == "no computation"
     assert values["more"]["share"] is None
     assert "0 actions" in values["more"]["sentence"]
@@ -322,7 +322,7 @@ def test_a_model_without_any_action_is_reported_too(neighbours):
 def test_several_targets_have_each_their_own_units():
     y = np.stack([Y, 1000 * Y[::-1]], axis=1)
     model = fitted(y=y)
-    values = strict(numbers(model, X_TEST, y[N:], target_names=["a", "b"]))
+    values = strict(numbers(model.fit_, X_TEST, y[N:], target_names=["a", "b"]))
     mean, std = model.predict(X_TEST, return_std=True)
     for t, name in enumerate("ab"):
         target = values["targets"][t]
@@ -331,12 +331,12 @@ def test_several_targets_have_each_their_own_units():
         close(target["metrics"]["nll"][-1], -norm.logpdf(y[N:, t], mean[:, t], std[:, t]).mean())
         close(target["unit_sd"], y[:N, t].std())
         close(values["fitted"]["noise"][t], 0.05 * y[:N, t].var())
-    assert len(numbers(model)["targets"]) == 2
+    assert len(numbers(model.fit_)["targets"]) == 2
 
 
 def test_many_targets_keep_the_page_small():
     y = np.tile(Y[:, None], (1, 12)) + RNG.standard_normal((N + TEST, 12))
-    values = strict(numbers(fitted(y=y)))
+    values = strict(numbers(fitted(y=y).fit_))
     assert len(values["targets"]) == 8
     assert len(values["fitted"]["targets"]) == 12
     assert any("first 8 of 12 targets" in text for text in values["warnings"])
@@ -345,7 +345,7 @@ def test_many_targets_keep_the_page_small():
 
 def test_one_feature_is_the_classic_picture():
     model = IterGPRegressor(noise=0.01, learn=False, budget="12 actions").fit(X[:N, :1], Y[:N])
-    values = strict(numbers(model))
+    values = strict(numbers(model.fit_))
     (line,) = values["targets"][0]["slices"]
     assert len(line["x"]) == 120
     assert line["held_at"] == ""
@@ -358,7 +358,7 @@ HOSTILE = ["</script><script>alert(1)</script>", '" onload="x', "{{7*7}}\u2028\x
 
 def test_hostile_names_pass_through_as_text(model):
     values = strict(
-        numbers(model, X_TEST, Y_TEST, feature_names=HOSTILE, target_names=["<b>"], dropped=["<i>"])
+        numbers(model.fit_, X_TEST, Y_TEST, feature_names=HOSTILE, target_names=["<b>"], dropped=["<i>"])
     )
     assert values["fitted"]["feature_names"] == HOSTILE
     assert list(values["targets"][0]["worst"][0]["features"]) == HOSTILE
@@ -366,10 +366,10 @@ def test_hostile_names_pass_through_as_text(model):
 
 
 def test_a_model_from_a_file_says_the_same_but_for_what_no_file_keeps(model, tmp_path):
-    expected = numbers(model)
+    expected = numbers(model.fit_)
     for refinable in (True, False):
         model.save(tmp_path / "m.itergp", refinable)
-        found = strict(numbers(IterGPRegressor.load(tmp_path / "m.itergp")))
+        found = strict(numbers(IterGPRegressor.load(tmp_path / "m.itergp").fit_))
         assert found["fitted"]["memory_bytes"] is None
         assert found["learning"] == []
         for key in ("rmse", "nll", "coverage", "crps"):
@@ -381,9 +381,9 @@ def test_a_model_from_a_file_says_the_same_but_for_what_no_file_keeps(model, tmp
 
 def test_an_exact_model_that_cannot_be_refined(tmp_path):
     model = fitted(budget=None, neighbours=NEAR)
-    expected = numbers(model)
+    expected = numbers(model.fit_)
     model.save(tmp_path / "m.itergp", refinable=False)
-    found = strict(numbers(IterGPRegressor.load(tmp_path / "m.itergp")))
+    found = strict(numbers(IterGPRegressor.load(tmp_path / "m.itergp").fit_))
     close(found["targets"][0]["metrics"]["rmse"], expected["targets"][0]["metrics"]["rmse"], 1e-4)
     assert found["fitted"]["status"] == "EXACT"
     assert found["path"]["labels"][-1] == f"all {N} actions: exact"
@@ -392,7 +392,7 @@ def test_an_exact_model_that_cannot_be_refined(tmp_path):
 def test_duplicates_are_told_and_held_out_together():
     twice = np.concatenate([np.arange(N), np.arange(30)])
     model = IterGPRegressor(noise=0.05, learn=False, budget="30 actions").fit(X[twice], Y[twice])
-    values = strict(numbers(model))
+    values = strict(numbers(model.fit_))
     assert (values["fitted"]["rows"], values["fitted"]["distinct_rows"], values["points"]["count"]) == (
         N + 30,
         N,
@@ -400,35 +400,35 @@ def test_duplicates_are_told_and_held_out_together():
     )
     assert "held out together" in values["points"]["note"]
     assert "120 rows have 90 different inputs" in values["data"]["merged"]
-    assert numbers(model, X_TEST, Y_TEST)["points"]["count"] == TEST
+    assert numbers(model.fit_, X_TEST, Y_TEST)["points"]["count"] == TEST
 
 
 def test_kernels_without_a_lengthscale_for_each_feature_are_ranked_by_their_correlation():
     from itergp import RBF, Linear
 
     kernel = RBF(0.3).on([2]) + 0.1 * RBF(5.0).on([0]) + 0.01 * Linear(5.0)
-    values = strict(numbers(fitted(kernel=kernel)))
+    values = strict(numbers(fitted(kernel=kernel).fit_))
     assert values["relevance"][0] == {"feature": "x3", "relevance": 1.0, "lengthscale": None}
     assert values["targets"][0]["slices"][0]["feature"] == "x3"
 
 
 def test_a_feature_that_does_not_vary_has_no_slice():
     Z = np.column_stack([X[:N, :2], np.ones(N)])
-    values = strict(numbers(IterGPRegressor(noise=0.05, learn=False, budget="9 actions").fit(Z, Y[:N])))
+    values = strict(numbers(IterGPRegressor(noise=0.05, learn=False, budget="9 actions").fit(Z, Y[:N]).fit_))
     assert sorted(s["feature"] for s in values["targets"][0]["slices"]) == ["x1", "x2"]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_a_handful_of_rows(rows):
     model = IterGPRegressor(noise=0.05, learn=False).fit(X[:rows], Y[:rows])
-    values = strict(numbers(model, X_TEST, Y_TEST))
+    values = strict(numbers(model.fit_, X_TEST, Y_TEST))
     assert values["points"]["count"] == TEST
-    assert strict(numbers(model))["points"]["count"] == rows
+    assert strict(numbers(model.fit_))["points"]["count"] == rows
 
 
 def test_targets_that_are_all_the_same():
     model = IterGPRegressor(noise=0.05, learn=False, budget="5 actions").fit(X[:N], np.full(N, 3.0))
-    values = strict(numbers(model))
+    values = strict(numbers(model.fit_))
     close(values["targets"][0]["metrics"]["rmse"], 0.0)
 
 
@@ -439,7 +439,7 @@ def test_hyperparameters_are_told_with_the_bounds_they_ran_into(monkeypatch):
     # too short for a feature that says nothing
     monkeypatch.setattr("itergp.learning.parameters.LENGTH_RANGE", (1e-3, 2.0))
     model = IterGPRegressor(kernel="rbf", budget=MaxActions(9)).fit(X[:60], Y[:60])
-    values = strict(numbers(model, feature_names=["a", "b", "c"]))
+    values = strict(numbers(model.fit_, feature_names=["a", "b", "c"]))
     by_name = {row["name"]: row for row in values["hyperparameters"]}
     assert list(by_name) == [*(f"kernel.lengthscale[{i}]" for i in range(3)), "scale", "noise"]
     assert by_name["kernel.lengthscale[1]"]["words"].startswith("the lengthscale of b")
@@ -470,7 +470,7 @@ def test_given_hyperparameters_have_no_bounds(tested, model):
 
 def test_a_kernel_with_fixed_bounds_was_not_learned():
     kernel = skl.ConstantKernel(1.5, "fixed") * skl.Matern(LENGTHS, "fixed", nu=1.5)
-    values = numbers(IterGPRegressor(kernel=kernel, noise=0.05, budget="9 actions").fit(X[:60], Y[:60]))
+    values = numbers(IterGPRegressor(kernel=kernel, noise=0.05, budget="9 actions").fit(X[:60], Y[:60]).fit_)
     assert all(
         row["low"] is None and "given, not learned" in row["words"] for row in values["hyperparameters"]
     )
@@ -494,11 +494,11 @@ def test_test_data_must_be_whole_and_fit_the_model(model):
         ((X_TEST, Y_TEST[:3]), r"y_test has shape \(3,\); expected \(40,\)"),
         ((X_TEST, np.stack([Y_TEST, Y_TEST], axis=1)), r"y_test has shape \(40, 2\)"),
         ((X_TEST, np.where(Y_TEST > 40, np.nan, Y_TEST)), "y_test"),
-        ((X_TEST[:, :2], Y_TEST), "2 features"),
+        ((X_TEST[:, :2], Y_TEST), r"X_test has shape \(40, 2\); expected \(m, 3\)"),
     ):
         with pytest.raises(InputError, match=message):
-            numbers(model, *arguments)
+            numbers(model.fit_, *arguments)
     with pytest.raises(InputError, match="feature_names has 2 names; expected 3"):
-        numbers(model, feature_names=["a", "b"])
+        numbers(model.fit_, feature_names=["a", "b"])
     with pytest.raises(InputError, match="target_names has 2 names; expected 1"):
-        numbers(model, target_names=["a", "b"])
+        numbers(model.fit_, target_names=["a", "b"])

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from itergp import IterGPRegressor, Matern32
+from itergp.fitted.formats import column
 from itergp.report import numbers
 from itergp.report.measure.rounding import rounded
 from itergp.report.page.page import render
-from itergp.report.page.text import column
 
 RNG = np.random.default_rng(3)
 X = 1e9 + RNG.uniform(0, 3, (80, 2))
@@ -27,7 +27,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def values(model):
-    return numbers(model, X[60:], Y[60:])
+    return numbers(model.fit_, X[60:], Y[60:])
 
 
 def test_slices_are_no_steps(model, values):

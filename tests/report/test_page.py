@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from itergp.errors import InputError
-from itergp.report.page import text as page_text
+from itergp.fitted import formats
 from itergp.report.page.page import SCRIPTS, render
+from itergp.report.page.text import tiles
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "browser"))
@@ -131,27 +132,27 @@ def test_the_computational_share_is_written_with_its_error_bar(value, error, exp
     numbers = made_up(positions=3) | {
         "share": {"value": value, "error": error, "method": "exact", "points": 100}
     }
-    shown = page_text.tiles(numbers, numbers["targets"][0], 2)["share"][0]
+    shown = tiles(numbers, numbers["targets"][0], 2)["share"][0]
     assert shown.replace("\N{NO-BREAK SPACE}", " ") == expected
 
 
 TEXTS = [
-    (page_text.number, 0.12345678, "0.1235"),
-    (page_text.number, -1234.5678, "\N{MINUS SIGN}1,235"),
-    (page_text.number, 0.0, "0"),
-    (page_text.number, 1.5e-7, "1.500e\N{MINUS SIGN}7"),
-    (page_text.number, 2e12, "2.000e12"),
-    (page_text.number, None, "not known"),
-    (page_text.number, True, "not known"),
-    (page_text.count, 57247, "57,247"),
-    (page_text.count, 2.25, "2.25"),
-    (page_text.duration, 0.012, "12.0 ms"),
-    (page_text.duration, 59.94, "59.9 s"),
-    (page_text.duration, 3725.0, "1 h 2 min"),
-    (page_text.duration, 150.2, "2 min 30 s"),
-    (page_text.memory, 1.48e9, "1.48 GB"),
-    (page_text.memory, 213e6, "213 MB"),
-    (page_text.percent, 0.948, "94.8\N{NO-BREAK SPACE}%"),
+    (formats.number, 0.12345678, "0.1235"),
+    (formats.number, -1234.5678, "\N{MINUS SIGN}1,235"),
+    (formats.number, 0.0, "0"),
+    (formats.number, 1.5e-7, "1.500e\N{MINUS SIGN}7"),
+    (formats.number, 2e12, "2.000e12"),
+    (formats.number, None, "not known"),
+    (formats.number, True, "not known"),
+    (formats.count, 57247, "57,247"),
+    (formats.count, 2.25, "2.25"),
+    (formats.duration, 0.012, "12.0 ms"),
+    (formats.duration, 59.94, "59.9 s"),
+    (formats.duration, 3725.0, "1 h 2 min"),
+    (formats.duration, 150.2, "2 min 30 s"),
+    (formats.memory, 1.48e9, "1.48 GB"),
+    (formats.memory, 213e6, "213 MB"),
+    (formats.fixed_percent, 0.948, "94.8\N{NO-BREAK SPACE}%"),
 ]
 
 

@@ -32,7 +32,7 @@ def model():
 def test_report_writes_one_page_and_returns_its_numbers(model, tmp_path):
     values = model.report(tmp_path / "fit.html", X[50:], Y[50:])
     page = (tmp_path / "fit.html").read_text()
-    assert values == numbers(model, X[50:], Y[50:])
+    assert values == numbers(model.fit_, X[50:], Y[50:])
     assert page.lower().startswith("<!doctype html>")
     assert len(page) < 2e6
     assert not re.search(r"(src|href)=[\"']?(https?:)?//", page)
@@ -40,7 +40,7 @@ def test_report_writes_one_page_and_returns_its_numbers(model, tmp_path):
 
 
 def test_the_twin_is_json_for_machines(model, tmp_path):
-    values = numbers(model)
+    values = numbers(model.fit_)
     write_twin(tmp_path / "fit.json", values)
     assert json.loads((tmp_path / "fit.json").read_text()) == values
 
@@ -73,15 +73,16 @@ def test_a_report_changes_nothing_in_the_model(model, tmp_path):
 @pytest.mark.parametrize("again", [lambda m: m.refine("3 actions"), lambda m: m.partial_fit(X[50:], Y[50:])])
 def test_time_and_memory_are_those_of_all_calls(again, tmp_path):
     model = IterGPRegressor(noise=0.05, learn=False, budget="6 actions").fit(X[:50], Y[:50])
-    model.timings_ = {"prepare": 1.0, "learn": 500.0, "act": 200.0, "total": 701.0}
-    model.trace_ = replace(model.trace_, peak_bytes=10**15)  # as of a process that had held more
-    values = numbers(again(model))["fitted"]
+    timings = {"prepare": 1.0, "learn": 500.0, "act": 200.0, "total": 701.0}
+    more = replace(model.trace_, peak_bytes=10**15)  # as of a process that had held more
+    model._fit = replace(model.fit_, timings=timings, trace=more)
+    values = numbers(again(model).fit_)["fitted"]
     assert values["seconds"]["learn"] == 500.0
     assert 0 < model.timings_["act"] - 200.0 == pytest.approx(model.timings_["total"] - 701.0)
     assert values["memory_bytes"] == 10**15
     assert "<dt>seconds</dt><dd>70" in model._repr_html_()
-    model.trace_ = replace(model.trace_, peak_bytes=1)
-    assert numbers(again(model))["fitted"]["memory_bytes"] > 1e7
+    model._fit = replace(model.fit_, trace=replace(model.trace_, peak_bytes=1))
+    assert numbers(again(model).fit_)["fitted"]["memory_bytes"] > 1e7
 
 
 # The card.
@@ -115,15 +116,16 @@ def test_names_in_the_card_are_text():
 
 def test_the_card_shows_no_control_character():
     model = IterGPRegressor(noise=0.1, learn=False, budget="3 actions").fit(X, Y)
-    model.feature_names_in_ = np.array(["a\x1b[31m\x07", "b"], dtype=object)
-    assert "\x1b" not in card(model)
-    assert "a\ufffd[31m\ufffd" in card(model)
+    shown = card(replace(model.fit_, names=("a\x1b[31m\x07", "b")))
+    assert "\x1b" not in shown
+    assert "a\ufffd[31m\ufffd" in shown
 
 
 def test_the_summary_and_the_page_use_the_same_words():
     from itergp.cli import drawing, measuring
+    from itergp.fitted import formats as words
     from itergp.report import numbers as function
-    from itergp.report.measure import fitted, words
+    from itergp.report.measure import fitted
     from itergp.report.page import page, text as page_text
 
     assert drawing.percent is words.percent

@@ -8,11 +8,11 @@ from scipy.stats import norm
 
 from helpers import dense, given
 from itergp import IterGPRegressor, Matern32, MaxActions, Prior, PseudoInput, RandomAction, condition
+from itergp.fitted import shares as share
+from itergp.fitted.points import EachTarget, from_folds, from_test_data
 from itergp.posterior.targets import TargetPosterior
 from itergp.posterior.uncertainty import taken_apart
 from itergp.report import numbers
-from itergp.report.measure import share
-from itergp.report.measure.points import EachTarget, from_folds, from_test_data
 from itergp.report.measure.words import amount
 from itergp.report.page.card import card
 
@@ -37,7 +37,7 @@ def close(got, expected):
 @pytest.mark.parametrize("neighbours", [0, 8])
 def test_at_test_data_the_numbers_are_those_of_predict_and_decompose(neighbours):
     model, X, y = fitted(neighbours=neighbours)
-    values = json.loads(json.dumps(numbers(model, X, y), allow_nan=False))
+    values = json.loads(json.dumps(numbers(model.fit_, X, y), allow_nan=False))
     mean, std = model.predict(X, return_std=True)
     parts = model.decompose(X)
     assert len(values["targets"]) == 3
@@ -66,7 +66,7 @@ def test_held_out_rows_are_those_of_each_target_alone(budget, refinable, tmp_pat
     """With its own noise, and a run of its own over the same actions."""
     model, _, _ = fitted(budget=budget, neighbours=0)
     model.save(tmp_path / "model.itergp", refinable=refinable)
-    values = numbers(IterGPRegressor.load(tmp_path / "model.itergp"))
+    values = numbers(IterGPRegressor.load(tmp_path / "model.itergp").fit_)
     problem, Q, scaling = model.posterior_.problem, dense(model.posterior_.actions), model.scaling_
     for t in range(3):
         noise = NOISES[t] / model.row_counts_
@@ -86,10 +86,10 @@ def test_held_out_rows_are_those_of_each_target_alone(budget, refinable, tmp_pat
 
 def test_a_learned_noise_has_its_range_and_the_card_names_all():
     model, X, y = fitted(noise="learn", learn=True)
-    rows = numbers(model, X, y)["hyperparameters"][-3:]
+    rows = numbers(model.fit_, X, y)["hyperparameters"][-3:]
     close([row["value"] for row in rows], model.noise_)
     assert all(row["low"] < row["value"] < row["high"] for row in rows)
-    assert ", ".join(f"{v:.3g}" for v in model.noise_) in card(model)
+    assert ", ".join(f"{v:.3g}" for v in model.noise_) in card(model.fit_)
 
 
 def test_many_targets_keep_the_report_small():
@@ -98,7 +98,7 @@ def test_many_targets_keep_the_report_small():
     y = rng.standard_normal((N, 10))
     many = IterGPRegressor(noise=np.linspace(0.1, 1.0, 10), learn=False, budget="5 actions")
     many.fit(model.scaling_.original(model.posterior_.problem.X), y[: model.posterior_.problem.n])
-    values = numbers(many)
+    values = numbers(many.fit_)
     assert len(values["targets"]) == 8
     assert len(values["fitted"]["noise"]) == 10
     assert any("first 8 of 10 targets" in text for text in values["warnings"])
@@ -140,7 +140,7 @@ def test_a_target_whose_share_is_hidden_by_the_variance_of_another_is_named():
     }
     model = IterGPRegressor(noise=[1e-5, 1e5], dtype="float32", policy=RandomAction(block_size=50), **how)
     model.fit(X, np.stack([y, y], axis=1))
-    values, parts = numbers(model, X, np.stack([y, y], axis=1)), model.decompose(X)
+    values, parts = numbers(model.fit_, X, np.stack([y, y], axis=1)), model.decompose(X)
     own = parts.computational.sum(axis=0) / parts.combined.sum(axis=0)
     assert own[0] > 10 * values["share"]["value"]
     assert values["share"]["method"] == "exact"  # although one of the two is exact already

@@ -39,7 +39,7 @@ def save(model, path):
 
 
 def page(model, path):
-    write_page(path, numbers(model))
+    write_page(path, numbers(model.fit_))
 
 
 def table(model, path):

@@ -70,9 +70,9 @@ def run(
         else:
             model.refine(MaxActions(budget - model.posterior_.rank))
         seconds = time.perf_counter() - begun + (rows[-1].seconds if rows else 0.0)
-        rows.append(measure(model.posterior_, X_test, y_test, seconds))
+        rows.append(measure(model.fit_.shared, X_test, y_test, seconds))
         if plot is not None and budget in (budgets[0], budgets[-1]):
-            panels.append(line(model.posterior_))
+            panels.append(line(model.fit_.shared))
     if page is not None:
         model.report(page, X_test, y_test)
     return rows, _save(panels, plot)

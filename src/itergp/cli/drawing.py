@@ -7,7 +7,7 @@ from rich.table import Table
 
 from itergp.cli.app import console, one_line
 from itergp.cli.measuring import Values
-from itergp.report.measure.words import percent
+from itergp.fitted.formats import percent
 
 MOST_FEATURES = 12
 

@@ -47,7 +47,7 @@ def save_model(path: Path, model: Any, layout: Layout) -> None:
     from itergp import storage
     from itergp.estimator.files import about
 
-    storage.save(path, model.posterior_, about(model) | {"table": layout.as_json()})
+    storage.save(path, model.posterior_, about(model.fit_) | {"table": layout.as_json()})
 
 
 def load_model(path: Path) -> tuple[Any, Layout]:
@@ -56,7 +56,7 @@ def load_model(path: Path) -> tuple[Any, Layout]:
     from itergp.estimator.regressor import IterGPRegressor
 
     model = IterGPRegressor.load(path)
-    if model.scaling_.y_mean.ndim:
+    if model.fit_.targets > 1:
         raise InputError(
             f"{path} has {model.scaling_.y_mean.size} targets; the command line knows models "
             "with one. Use Python."

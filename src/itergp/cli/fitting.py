@@ -125,10 +125,10 @@ def _compute(
                 raise KeyboardInterrupt
             work()
         save_model(out, model, layout)
-    values = described(model, layout, out)
+    values = described(model.fit_, layout, out)
     if not interrupts.asked and model.status_ is not Status.INTERRUPTED:
         try:
-            values |= measured(model)
+            values |= measured(model.fit_)
         except KeyboardInterrupt:
             say("Note: interrupted, so what more budget would buy was not measured.")
         except (ItergpError, MemoryError) as error:

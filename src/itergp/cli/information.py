@@ -60,7 +60,7 @@ def _model(path: Path, as_json: bool) -> None:
     estimator, layout = load_model(existing(path))
     from itergp.cli.measuring import described
 
-    values = described(estimator, layout, path) | {"columns": layout.as_json()}
+    values = described(estimator.fit_, layout, path) | {"columns": layout.as_json()}
     if as_json:
         typer.echo(json.dumps(values, allow_nan=False))
         return

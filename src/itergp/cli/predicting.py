@@ -40,7 +40,7 @@ def predict(
 
         from itergp.cli.measuring import predictions
 
-        columns, values = predictions(estimator, X, level)
+        columns, values = predictions(estimator.fit_, X, level)
         if not all(np.isfinite(column).all() for column in columns.values()):
             raise StorageError(
                 f"{model} predicts values that are not finite, so it is no sound model; fit it anew."

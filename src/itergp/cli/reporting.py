@@ -43,7 +43,7 @@ def report(
 
         target = None if layout.target is None else [layout.target.name]
         values = numbers(
-            estimator,
+            estimator.fit_,
             X_test,
             y_test,
             feature_names=layout.inputs,

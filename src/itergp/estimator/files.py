@@ -2,14 +2,16 @@
 checkpoint."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from itergp.errors import InputError, StorageError
-from itergp.estimator.fitting import Hyperparameters, Plan
-from itergp.estimator.inputs import FirstRows, constant
+from itergp.estimator.hyperparameters import Hyperparameters, Plan, free
+from itergp.estimator.names import translate_kernel
+from itergp.fitted.first_rows import FirstRows, constant
+from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.units import Scaling
 from itergp.learning.endings import Ending, Learning
 from itergp.posterior.combined import Posterior
@@ -24,25 +26,24 @@ from itergp.storage.specs import decode, describe, encode, table
 SCALING = ("x_mean", "x_scale", "y_mean", "y_scale")
 
 
-def about(estimator: Any, refinable: bool = True) -> dict[str, Any]:
-    """A fitted estimator beside its posterior, for JSON. Objects among the parameters are in the posterior
-    itself."""
-    names, first = getattr(estimator, "feature_names_in_", None), estimator.first_rows_ if refinable else None
+def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
+    """A fit beside its posterior, for JSON. Objects among the parameters are in the posterior itself."""
+    first = fit.first_rows if refinable else None
     return {
-        "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
-        "noise": np.asarray(estimator.noise_).tolist(),
-        "scaling": {name: getattr(estimator.scaling_, name).tolist() for name in SCALING},
-        "row_counts": None if (estimator.row_counts_ == 1).all() else estimator.row_counts_.tolist(),
-        "scatter": np.asarray(estimator.scatter_).tolist(),
+        "parameters": {name: _plain(value) for name, value in fit.asked.items()},
+        "noise": np.asarray(fit.noise).tolist(),
+        "scaling": {name: getattr(fit.scaling, name).tolist() for name in SCALING},
+        "row_counts": None if (fit.counts == 1).all() else fit.counts.tolist(),
+        "scatter": np.asarray(fit.scatter).tolist(),
         "first_rows": None if first is None else _first_rows_value(first),
-        "feature_names": None if names is None else [str(name) for name in names],
-        "timings": estimator.timings_,
-        "resumed_from": estimator.trace_.resumed_from,
-        "learning": _learning_value(estimator.learning_),
+        "feature_names": None if fit.names is None else list(fit.names),
+        "timings": fit.timings,
+        "resumed_from": fit.trace.resumed_from,
+        "learning": _learning_value(fit.learning),
     }
 
 
-def constructor_parameters(posterior: Posterior | TargetPosterior, about: dict[str, Any]) -> dict[str, Any]:
+def parameters_of(posterior: Posterior | TargetPosterior, about: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the estimator that was saved; those that were objects, as the posterior has them."""
     prior = posterior.problem.prior
     objects = {
@@ -57,33 +58,35 @@ def constructor_parameters(posterior: Posterior | TargetPosterior, about: dict[s
     }
 
 
-def fitted_attributes(posterior: Posterior | TargetPosterior, about: dict[str, Any]) -> dict[str, Any]:
-    """What `fit` had set, but for the trace."""
+def restored(posterior: Posterior | TargetPosterior, about: dict[str, Any], asked: Mapping[str, Any]) -> Fit:
+    """The fit that was saved, with no record of its learning; `asked` are all parameters, those too that
+    the file does not know."""
     (n, d), targets, counts = posterior.problem.X.shape, posterior.problem.y.shape[1:], about["row_counts"]
-    attributes = {
-        "posterior_": posterior,
-        "kernel_": posterior.problem.prior.kernel,
-        "noise_": _noise(about["noise"], targets),
-        "status_": posterior.status,
-        "scaling_": _scaling(about["scaling"], d, targets),
-        "row_counts_": np.ones(n, dtype=np.intp)
+    learns, timings = str(asked["learn"]) not in ("none", "False"), about["timings"]
+    return Fit(
+        posterior=posterior,
+        noise=_noise(about["noise"], targets),
+        scaling=_scaling(about["scaling"], d, targets),
+        counts=np.ones(n, dtype=np.intp)
         if counts is None
         else array_of(counts, "row_counts", n, least=1, whole=True),
-        "scatter_": _scatter(about["scatter"], targets),
-        "first_rows_": _first_rows(about.get("first_rows"), d, targets),
-        "timings_": {
-            name: number(seconds, f"timings {name!r}", least=0.0)
-            for name, seconds in about["timings"].items()
-        },
-        "learning_": _learning(about.get("learning"), about["parameters"].get("learn")),
-        "n_features_in_": d,
-    }
-    names = about["feature_names"]
-    if names is not None:
-        if not isinstance(names, list) or len(names) != d or not all(isinstance(name, str) for name in names):
-            raise Malformed(f"feature_names are not {d} names.")
-        attributes["feature_names_in_"] = np.asarray(names, dtype=object)
-    return attributes
+        scatter=_scatter(about["scatter"], targets),
+        learning=_learning(about.get("learning"), asked["learn"]),
+        free=free(translate_kernel(asked["kernel"], d), learns, asked["noise"]),
+        asked=asked,
+        names=_names(about["feature_names"], d),
+        first_rows=_first_rows(about.get("first_rows"), d, targets),
+        trace=Trace((), posterior.trace, int(about["resumed_from"])),
+        timings={name: number(seconds, f"timings {name!r}", least=0.0) for name, seconds in timings.items()},
+    )
+
+
+def _names(names: Any, d: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if not isinstance(names, list) or len(names) != d or not all(isinstance(name, str) for name in names):
+        raise Malformed(f"feature_names are not {d} names.")
+    return tuple(names)
 
 
 @contextlib.contextmanager
@@ -99,7 +102,7 @@ def restoring(path: Any) -> Iterator[None]:
         ) from None
 
 
-def _noise(value: Any, targets: tuple[int, ...]) -> Any:
+def _noise(value: Any, targets: tuple[int, ...]) -> Noise:
     """A number, or an array of one for each target."""
     return (
         array_of(value, "noise", *targets, least=0.0)
@@ -119,7 +122,7 @@ def _scaling(value: Any, d: int, targets: tuple[int, ...]) -> Scaling:
     return Scaling(**found)
 
 
-def _scatter(value: Any, targets: tuple[int, ...]) -> Any:
+def _scatter(value: Any, targets: tuple[int, ...]) -> Noise:
     """One number for each target. Early files have the sum over targets, which then share one noise: all
     that it enters."""
     if isinstance(value, list):
@@ -143,15 +146,15 @@ def _first_rows(said: dict[str, Any] | None, d: int, targets: tuple[int, ...]) -
     if X is not None:
         X, y = array_of(X, "first rows X", len(X), d), array_of(y, "first rows y", len(X), *targets)
     if "late" not in said:  # early files have all rows, and one count and one flag for all targets
-        fitted, told = counted(said["fitted"], "first rows fitted"), bool(said["told"])
-        return FirstRows(X, y, constant(X), np.array([*[fitted] * t, 0]), np.full(t, told)).bounded()
+        fitted, of_all = counted(said["fitted"], "first rows fitted"), bool(said["told"])
+        return FirstRows(X, y, constant(X), np.array([*[fitted] * t, 0]), np.full(t, of_all)).bounded()
     late, told = _flags(said["late"], "first rows late", d), _flags(said["told"], "first rows told", t)
     return FirstRows(
         X, y, late, array_of(said["fitted"], "first rows fitted", t + 1, least=-1, whole=True), told
     )
 
 
-def _flags(places: Any, name: str, size: int) -> Any:
+def _flags(places: Any, name: str, size: int) -> np.ndarray:
     """True at these places."""
     flags = np.zeros(size, dtype=bool)
     for place in places:

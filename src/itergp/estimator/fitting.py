@@ -1,259 +1,187 @@
-"""The course of a fit: scale, merge, learn, act. Plain values in, plain values out; the estimator has the
-manners."""
+"""The course of a fit: scale, merge, learn, act. Values in, a `Fit` out."""
 
 import time
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any
 
 import numpy as np
 
-from itergp.data.rows import Merged, variances
-from itergp.errors import InputError, LearningWarning
-from itergp.estimator.budgets import LEARNING_SHARE, Budget, FromTheStart, Until, actions_in_memory
-from itergp.estimator.names import Translated
+from itergp.data.rows import Merged, merge_rows, unmerged
+from itergp.errors import InputError
+from itergp.estimator.budgets import Budget, FromTheStart, Until, actions_in_memory
+from itergp.estimator.clock import Clock
+from itergp.estimator.files import note_learned, open_checkpoint
+from itergp.estimator.hyperparameters import Hyperparameters, Plan, hyperparameters
+from itergp.estimator.inputs import check_flags, seed_of
+from itergp.estimator.names import translate_kernel, translate_mean
 from itergp.estimator.progress import Interrupts, Watch
-from itergp.estimator.schedules import default_schedule, default_stop, policy_by_the_clock
-from itergp.learning.endings import Ending, Learning
-from itergp.linalg.compute import Compute
+from itergp.estimator.schedules import default_schedule, default_stop, policy_by_the_clock, policy_for
+from itergp.fitted.first_rows import FirstRows, telling
+from itergp.fitted.fit import Fit, Noise, Trace
+from itergp.fitted.units import Scaling
+from itergp.linalg.compute import Compute, peak_bytes
 from itergp.posterior.combined import NEW_ROWS, Posterior
 from itergp.posterior.targets import TargetPosterior
 from itergp.prior.gp import Prior
-from itergp.prior.kernel import Kernel
-from itergp.prior.means import Mean
 from itergp.solver.loop import accept_waiting
 from itergp.solver.more_data import extend, reweighted
 from itergp.solver.policies import UnitVector
-from itergp.solver.problem import Problem, centred, check_kernel_values
+from itergp.solver.problem import Problem, centred
 from itergp.solver.run import solve
 from itergp.solver.state import State, Status
 from itergp.solver.stopping import MaxActions, StoppingCriterion
-from itergp.validate import as_float64, choice
+from itergp.storage import Checkpoint
+from itergp.validate import Array
 
-if TYPE_CHECKING:
-    from itergp.learning import Learned
-
-START_NOISE = 0.1  # of the targets' variance, where learning begins
 Report = Callable[[State], bool]  # after each step; True asks to stop
-METHODS = ("auto", "neighbours", "exact", "iterative", "sgpr", "elbo", "subset", "none")
-GIVEN = Learning(Ending.NOT_ASKED)
 FEW = 128  # actions after Ctrl-C during learning: columns of K only, no pass
 
 
-@dataclass
-class Clock:
-    """The wall clock of a fit, from its first line on, and what each part took."""
-
-    budget: Budget
-    began: float = field(init=False)
-    timings: dict[str, float] = field(default_factory=dict)
-    _last: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.began = self._last = time.perf_counter()
-
-    @property
-    def deadline(self) -> float | None:
-        """A little before the end: what comes after the last step takes a moment."""
-        seconds = self.budget.seconds
-        return None if seconds is None else self.began + seconds - min(0.2, 0.02 * seconds)
-
-    def left(self) -> Budget:
-        """The budget, with the seconds that are left of it."""
-        if self.deadline is None:
-            return self.budget
-        return Budget(seconds=max(1e-3, self.deadline - time.perf_counter()))
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.timings[name] = self.timings.get(name, 0.0) + now - self._last
-        self._last = now
-
-    def total(self, earlier: dict[str, float] | None = None) -> dict[str, float]:
-        """The seconds of each part so far, with those of earlier calls."""
-        now = self.timings | {"total": time.perf_counter() - self.began}
-        return (
-            now
-            if earlier is None
-            else earlier | {name: earlier.get(name, 0.0) + value for name, value in now.items()}
-        )
-
-    def after(self, earlier: dict[str, float]) -> dict[str, float]:
-        """The seconds of a model that was acted on once more, since its earlier calls: all of this call
-        went into acting."""
-        now = self.total()["total"]
-        return earlier | {name: earlier.get(name, 0.0) + now for name in ("act", "total")}
+# A fit, and what may follow it.
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What is to be fitted, and how; in the units of the fit."""
+def fit_rows(
+    asked: Mapping[str, Any],
+    names: tuple[str, ...] | None,
+    X: Array,
+    y: Array,
+    clock: Clock,
+    watch: Watch,
+    checkpoint: str | PathLike[str] | None = None,
+    before: FirstRows | None = None,
+) -> Fit:
+    """Scale, learn and act, whatever was there before."""
+    check_flags(asked)
+    scaling = Scaling.of(X, y) if asked["normalize"] else Scaling.none(X, y)
+    plan = planned(asked, scaling.inputs(X), scaling.targets(y), clock.budget)
+    residual = scaling.y_scale * centred(
+        Prior(plan.start.kernel, plan.mean), scaling.inputs(X), scaling.targets(y)
+    )
+    first = FirstRows.of(X, y, residual, plan.learns, before)
+    plan = replace(plan, learnable=telling(residual, y) > 0)
+    watch.checkpoint, found = open_checkpoint(checkpoint, plan)
+    clock.lap("prepare")
+    with watch:
+        if found is None:
+            found = hyperparameters(plan, clock, watch)
+            note_learned(None if watch.interrupts.asked else watch.checkpoint, found)
+        clock.lap("learn")
 
-    data: Merged
-    start: Translated
-    mean: Mean
-    noise: Any  # a variance, one for each target, or "learn"
-    learn: Any
-    policy: Any  # "auto" where it is chosen after learning, by the time that is left
-    compute: Compute
-    seed: int
-    learnable: Any = True  # whether a target tells something: values that differ; one flag for each
-
-    @property
-    def learns(self) -> bool:
-        """Whether anything is to be learned."""
-        return self.method != "none" and not self.start.keeps_kernel()
-
-    @property
-    def told(self) -> np.ndarray:
-        """The targets that take part in learning. The others would only draw the kernel that all share
-        towards nothing."""
-        return np.flatnonzero(np.broadcast_to(self.learnable, self.data.targets))
-
-    @property
-    def method(self) -> str:
-        """How hyper-parameters are learned; "none" where they are not."""
-        if isinstance(self.learn, bool | np.bool_):
-            return "auto" if self.learn else "none"
-        return choice("learn", self.learn, METHODS)
-
-
-@dataclass(frozen=True, eq=False)
-class Hyperparameters:
-    """Where learning ended, or what was given."""
-
-    kernel: Kernel
-    noise: Any  # a number, or one for each target
-    learned: "Learned | None" = None
-    learning: Learning = GIVEN
-
-
-def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
-    """What is to be learned is learned, within its share of the time; the rest stays as given."""
-    data, mean, start, method = plan.data, plan.mean, plan.start, plan.method
-    check_kernel_values(start.kernel, data.X)
-    b = centred(Prior(start.kernel, mean), data.X, data.y)
-    given = _given_noise(plan.noise, start.noise, data.targets)
-    learn_noise = given is None and method != "none" and not start.keeps_noise()
-    if given is None:
-        given = _start_noise(start.noise, b, plan) if learn_noise else start.noise
-        if given is None:
-            raise InputError(
-                "noise is 'learn' but learn is False; give the noise variance as a number, such "
-                "as noise=0.01."
+        def fitted(posterior: Posterior) -> Fit:
+            """As if the fit ended here."""
+            return Fit(
+                posterior=believed(posterior, found.noise, plan.data.counts),
+                noise=found.noise,
+                scaling=scaling,
+                counts=plan.data.counts,
+                scatter=plan.data.scatter,
+                learning=found.learning,
+                free=plan.free,
+                asked=asked,
+                names=names,
+                first_rows=first,
             )
-    if method == "none" or (start.keeps_kernel() and not learn_noise):
-        return Hyperparameters(start.kernel, given)
-    if start.keeps_kernel():
-        raise InputError(
-            "kernel: its hyper-parameters are fixed, but the noise is not; give noise=<number> "
-            "or learn=False."
-        )
-    if not np.any(plan.learnable):
-        return Hyperparameters(start.kernel, given, learning=Learning(Ending.NOTHING_TO_LEARN))
-    from itergp.learning import learn
 
-    interrupted = Hyperparameters(start.kernel, given, learning=Learning(Ending.INTERRUPTED))
-    if watch.interrupts.asked:
-        return interrupted
-    seconds, told = clock.left().seconds, plan.told
-    watch.begin("learning")
-    try:
-        with watch.interrupts.raised():
-            learned = learn(
-                data.X,
-                b[:, told],
-                start.kernel,
-                _one_or_each(given[told]) if np.ndim(given) else given,
-                counts=None if (data.counts == 1).all() else data.counts,
-                scatter=_one_or_each(np.atleast_1d(data.scatter)[told]),
-                learn_noise=learn_noise,
-                method=method,
-                seconds=None if seconds is None else LEARNING_SHARE * seconds,
-                seed=plan.seed,
-                callback=watch.learned,
-                compute=plan.compute,
-            )
-    except KeyboardInterrupt:
-        return interrupted
-    finally:
+        watch.begin("acting")
+        posterior, resumed = infer(plan, found, clock, reporter(watch, fitted, watch.checkpoint), watch)
         watch.end()
-    if learned.learning.falls_short:
-        warnings.warn(learned.learning.advice, LearningWarning, stacklevel=5)
-    noise = learned.noise
-    if np.ndim(given):
-        noise = np.array(given)  # that of a target which tells nothing stays as it began
-        noise[told] = learned.noise
-    return Hyperparameters(learned.kernel, noise, learned, learned.learning)
+        clock.lap("act")
+        learned = () if found.learned is None else tuple(found.learned.trace)
+        trace = Trace(learned, posterior.trace, resumed, peak_bytes())
+        return replace(fitted(posterior), trace=trace, timings=clock.total())
 
 
-def _start_noise(white: float | None, b: np.ndarray, plan: Plan) -> Any:
-    """Where learning begins: a noise for each target; a number where there is one target."""
-    sizes, told, data = np.ones(b.shape[1]), plan.told, plan.data
-    if told.size:
-        sizes[told] = variances(b[:, told], data.counts, np.atleast_1d(data.scatter)[told])
-    return _one_or_each(START_NOISE * sizes if white is None else np.full(b.shape[1], white))
-
-
-def _one_or_each(values: np.ndarray) -> Any:
-    """A number where there is one target."""
-    return float(values[0]) if values.size == 1 else values
-
-
-def _given_noise(noise: Any, white: float | None, targets: int) -> Any:
-    """The noise variance where it is given: as a number, or as one for each target."""
-    if isinstance(noise, str) and noise == "learn":
-        return None
-    listed = targets > 1 and isinstance(noise, list | tuple | np.ndarray)
-    several = listed and as_float64("noise", noise).shape == (targets,)
-    if not several and (
-        isinstance(noise, bool) or not isinstance(noise, int | float | np.integer | np.floating)
-    ):
-        each = f", one for each of the {targets} targets" if targets > 1 else ""
+def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch) -> Fit:
+    """With more rows. Scaling and hyper-parameters stay, unless the first rows were too few for them."""
+    if y.shape[1:] != fit.scaling.y_mean.shape:
         raise InputError(
-            f"noise is {noise!r}; expected 'learn' or a variance >= 0{each}. For one value per row, use "
-            "itergp.condition."
+            f"y has shape {y.shape}; expected {len(y)} rows of {fit.targets} targets, as in fit."
         )
-    values = as_float64("noise", noise)
-    if not ((values >= 0) & (values < np.inf)).all():
-        raise InputError(f"noise is {noise!r}; expected 'learn' or a variance: a finite number >= 0.")
-    if white is not None:
-        raise InputError(
-            "noise is given twice: as a number and as a WhiteKernel in the kernel. Leave one of them out."
-        )
-    return values if several else float(noise)
+    first = None if fit.first_rows is None else fit.first_rows.joined(X, y, fit.observations)
+    if first is not None and first.due:
+        assert first.X is not None
+        assert first.y is not None
+        again = fit_rows(fit.asked, fit.names, first.X, first.y, clock, watch, before=first)
+        return replace(again, timings=clock.total(fit.timings))
+    X, y, old = fit.scaling.inputs(X), fit.scaling.targets(y), fit.data
+    more = old.absorb(X, y) if fit.asked["merge_duplicates"] else old.append(X, y)
+    with watch:
+        posterior = update(fit.posterior, old, more, fit.noise, clock, reporter(watch), watch.interrupts)
+    first = None if first is None else first.bounded()
+    fit = replace(fit, counts=more.counts, scatter=more.scatter, first_rows=first)
+    return _acted_on(fit, posterior, clock)
 
 
-def believed(posterior: Posterior, noise: Any, counts: np.ndarray) -> Any:
+def refine(fit: Fit, clock: Clock, watch: Watch) -> Fit:
+    """After more computation."""
+    before, n = fit.posterior, fit.posterior.problem.n
+    with watch:
+        policy = policy_for("auto", n, clock.budget) if before.policy is None else before.policy
+        state = solved(before.state, policy, stopping(clock, n), reporter(watch), watch.interrupts)
+    return _acted_on(fit, Posterior(before.problem, state, policy), clock)
+
+
+def _acted_on(fit: Fit, posterior: Posterior, clock: Clock) -> Fit:
+    peak = fit.trace.peak_bytes and max(fit.trace.peak_bytes, peak_bytes() or 0)
+    return replace(
+        fit,
+        posterior=believed(posterior, fit.noise, fit.counts),
+        trace=replace(fit.trace, steps=posterior.trace, peak_bytes=peak),
+        timings=clock.after(fit.timings),
+    )
+
+
+def planned(asked: Mapping[str, Any], X: Array, y: Array, budget: Budget) -> Plan:
+    """Everything that could be wrong is found before the learning begins. X and y are in scaled units."""
+    data, policy = merge_rows(X, y) if asked["merge_duplicates"] else unmerged(X, y), asked["policy"]
+    by_the_clock = isinstance(policy, str) and policy == "auto" and budget.seconds is not None
+    return Plan(
+        data=data,
+        start=translate_kernel(asked["kernel"], X.shape[1]),
+        mean=translate_mean(asked["mean"], X, y),
+        noise=asked["noise"],
+        learn=asked["learn"],
+        policy="auto" if by_the_clock else policy_for(policy, len(data.X), budget),
+        compute=Compute(asked["dtype"], asked["cache"], "auto", asked["threads"]),
+        seed=seed_of(asked["random_state"]),
+    )
+
+
+# Its parts.
+
+
+def believed(posterior: Posterior, noise: Noise, counts: np.ndarray) -> Posterior | TargetPosterior:
     """The posterior itself; where each target has a noise of its own, that of each target from the same
     actions."""
     if np.ndim(noise) == 0:
         return posterior
-    return TargetPosterior(posterior, noise if (counts == 1).all() else np.divide.outer(noise, counts))
+    each = np.asarray(noise)
+    return TargetPosterior(posterior, each if (counts == 1).all() else np.divide.outer(each, counts))
 
 
 def reporter(
-    watch: Watch, attributes: Callable[[Posterior], dict[str, Any]] | None = None, checkpoint: Any = None
+    watch: Watch, fitted: Callable[[Posterior], Fit] | None = None, checkpoint: Checkpoint | None = None
 ) -> Report:
     """What the solver calls after each step."""
 
     def report(state: State) -> bool:
         if checkpoint is not None:
             checkpoint.write(state)
-        if attributes is None:
+        if fitted is None:
             return watch.acted(state)
-        return watch.acted(state, lambda: attributes(Posterior(state.problem, state, state.policy)))
+        return watch.acted(state, lambda: fitted(Posterior(state.problem, state, state.policy)))
 
     return report
 
 
 def infer(
-    plan: Plan, found: Hyperparameters, clock: Clock, report: Report, checkpoint: Any, interrupts: Interrupts
+    plan: Plan, found: Hyperparameters, clock: Clock, report: Report, watch: Watch
 ) -> tuple[Posterior, int]:
     """The posterior that the budget allows, and the action from which it resumed. After Ctrl-C: a few
     actions, no pass."""
-    data, seed = plan.data, plan.seed
+    data, seed, checkpoint, interrupts = plan.data, plan.seed, watch.checkpoint, watch.interrupts
     problem = Problem(
         Prior(found.kernel, plan.mean), data.X, data.y, data.noise(float(np.min(found.noise))), plan.compute
     )
@@ -317,7 +245,7 @@ def update(
     posterior: Posterior | TargetPosterior,
     old: Merged,
     new: Merged,
-    noise: Any,
+    noise: Noise,
     clock: Clock,
     report: Report,
     interrupts: Interrupts,

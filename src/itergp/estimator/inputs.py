@@ -1,23 +1,20 @@
 """X, y and options as scikit-learn's manners want them, with errors that name the argument and say what to
-do; and the first rows of a stream, which are too few to learn from for good."""
+do."""
 
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from itergp.data.spread import CONSTANT
 from itergp.errors import InputError
 from itergp.validate import Array, count
-
-ENOUGH = 100  # rows that tell something: from here on hyper-parameters and scaling stay
-KEPT = 1000  # rows that a model keeps as they came, until then
 
 
 class InputTypeError(InputError, TypeError):
@@ -139,95 +136,50 @@ def _distinct_names(name: str, columns: list[Any]) -> None:
             )
 
 
-# The first rows of a stream.
-
-
-@dataclass(frozen=True, eq=False)
-class FirstRows:
-    """All rows so far, while some target or feature has told too little: what was learned is kept only
-    until that has doubled.
-
-    Up to KEPT rows are here as they came, so that what is learned anew is what `fit` learns, to the bit.
-    Of more rows the model has the only copy: scaled and merged, which `fit` learns the same from but for
-    rounding.
-    """
-
-    X: Array | None
-    y: Array | None
-    late: Array  # (d,): the features that were constant, until enough rows say how y changes along them
-    # (t + 1,): how many rows told something when last fitted, of each target and of the late features; -1:
-    # enough
-    fitted: Array
-    told: Array  # (t,): whether there was anything to learn from
-
-    @staticmethod
-    def of(
-        X: Array, y: Array, residual: Array, learns: bool, before: "FirstRows | None" = None
-    ) -> "FirstRows | None":
-        """None where the rows suffice: to learn, or for scaling alone. `residual` is what the prior mean
-        leaves of y; `before` is what was known of the first of these rows."""
-        enough, told, late = ENOUGH if learns else 1, telling(residual, y), constant(X)
-        if before is not None and _differing(X, before.late) < enough:
-            late = late | before.late
-        needed = np.array([*(told < enough), late.any()])
-        if not needed.any():
-            return None
-        fitted = np.where(needed, [*telling(y, y), _differing(X, late)], -1)
-        return FirstRows(X, y, late, fitted, told > 0).bounded()
-
-    def joined(self, X: Array, y: Array, model: Callable[[], tuple[Array, Array]]) -> "FirstRows":
-        """With more rows; `model` has those so far where they are not here."""
-        before = model() if self.X is None or self.y is None else (self.X, self.y)
-        return replace(self, X=np.concatenate([before[0], X]), y=np.concatenate([before[1], y]))
-
-    def bounded(self) -> "FirstRows":
-        return self if self.X is None or len(self.X) <= KEPT else replace(self, X=None, y=None)
-
-    @property
-    def due(self) -> bool:
-        """Whether to fit all rows anew: of a target or of the late features twice as many tell something
-        as when last fitted, or enough for good."""
-        assert self.X is not None  # they are joined
-        assert self.y is not None
-        now, needed = np.array([*telling(self.y, self.y), _differing(self.X, self.late)]), self.fitted >= 0
-        grown = (now >= 2 * self.fitted) | ((now >= ENOUGH) & (self.fitted < ENOUGH))
-        return bool((needed & (now > 0) & grown).any())
-
-
-def telling(b: Array, y: Array) -> Array:
-    """How many values in each column of b differ from its median by more than the rounding of y: of n
-    different numbers all, or all but one; where most are equal, the others."""
-    return _differ(b.reshape(len(b), -1), y).sum(axis=0)
-
-
-def _differing(X: Array, features: Array) -> int:
-    """How many rows differ from the median of some of these features."""
-    return int(_differ(X[:, features], X[:, features]).any(axis=1).sum())
-
-
-def _differ(b: Array, y: Array) -> Array:
-    return np.abs(b - np.median(b, axis=0)) > CONSTANT * np.abs(y).max(axis=0)
-
-
-def constant(X: Array) -> Array:
-    """Which features are constant but for rounding."""
-    return X.max(axis=0) - X.min(axis=0) <= CONSTANT * np.abs(X).max(axis=0)
-
-
 # Options, and errors that change nothing.
 
 
-def check_flags(estimator: Any) -> None:
-    """Those options that nothing else looks at before the work begins."""
+def check_flags(asked: Mapping[str, Any]) -> None:
+    """Those parameters that nothing else looks at before the work begins."""
     for name in ("normalize", "merge_duplicates"):
-        if not isinstance(getattr(estimator, name), bool | np.bool_):
-            raise InputError(f"{name} is {getattr(estimator, name)!r}; expected True or False.")
-    if estimator.neighbours != "auto":
-        count("neighbours", estimator.neighbours, least=0)
-    if not isinstance(estimator.verbose, bool):
-        count("verbose", estimator.verbose, least=0)
-    if estimator.checkpoint is not None:
-        _check_name("checkpoint", estimator.checkpoint)
+        if not isinstance(asked[name], bool | np.bool_):
+            raise InputError(f"{name} is {asked[name]!r}; expected True or False.")
+    if asked["neighbours"] != "auto":
+        count("neighbours", asked["neighbours"], least=0)
+    if not isinstance(asked["verbose"], bool):
+        count("verbose", asked["verbose"], least=0)
+    if asked["checkpoint"] is not None:
+        _check_name("checkpoint", asked["checkpoint"])
+
+
+def check_path(path: Any) -> None:
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"path is {path!r}; expected a path to a file, such as 'model.itergp'.")
+
+
+def seed_of(random_state: Any) -> int:
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        return count("random_state", random_state, least=0)
+    return int(randomness(random_state).randint(2**31 - 1))
+
+
+def randomness(random_state: Any) -> np.random.RandomState:
+    try:
+        return check_random_state(random_state)
+    except ValueError:
+        raise InputError(
+            f"random_state is {random_state!r}; expected an integer >= 0, a RandomState, or None."
+        ) from None
+
+
+def interval_reach(level: Any) -> float:
+    """How many standard deviations from its mean the central interval of this probability reaches."""
+    if isinstance(level, bool) or not isinstance(level, int | float | np.floating) or not 0 < level < 1:
+        raise InputError(f"level is {level!r}; expected a probability between 0 and 1, such as 0.95.")
+    reach = float(ndtri(0.5 + level / 2))
+    if not np.isfinite(reach):
+        raise InputError(f"level is {level!r}, which float64 cannot tell from 1; expected at most 1 - 3e-16.")
+    return reach
 
 
 def _check_name(name: str, path: Any) -> None:
@@ -257,10 +209,6 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
         }
         for name in list(vars(estimator)):
             delattr(estimator, name)
-        assign(estimator, {**before, **own})
+        for name, value in {**before, **own}.items():
+            setattr(estimator, name, value)
         raise
-
-
-def assign(estimator: Any, attributes: dict[str, Any]) -> None:
-    for name, value in attributes.items():
-        setattr(estimator, name, value)

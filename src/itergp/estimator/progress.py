@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from itergp.fitted.fit import Fit
 from itergp.solver.state import State
+from itergp.storage import Checkpoint
 
 try:  # scikit-learn 1.9 and later; marked experimental there
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -20,6 +22,12 @@ except ImportError:
 
     def with_callbacks(method: Callable) -> Callable:  # type: ignore[no-redef]
         return method
+
+
+def callback_root(estimator: Any) -> Any:
+    """scikit-learn's context of a fit, where it knows callbacks."""
+    known = hasattr(estimator, "_init_callback_context")
+    return estimator._init_callback_context(max_subtasks=2) if known else None
 
 
 # Ctrl-C; what ends services, containers and batch jobs; a terminal that was closed
@@ -108,7 +116,7 @@ class Watch:
     verbose: int = 0
     deadline: float | None = None  # on time.perf_counter(), for "time left"
     root: Any = None  # scikit-learn's context of the whole fit
-    checkpoint: Any = None  # open as long as the fit runs
+    checkpoint: Checkpoint | None = None  # open as long as the fit runs
     task: Any = None  # and of what is running now
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _status: Any = None
@@ -148,20 +156,21 @@ class Watch:
         )
         return self._tell("iteration", None)
 
-    def acted(self, state: State, fitted: Callable[[], dict[str, Any]] | None = None) -> bool:
-        """After a step of the solver; `fitted` gives the attributes of the model as if the fit ended here."""
+    def acted(self, state: State, fitted: Callable[[], Fit] | None = None) -> bool:
+        """After a step of the solver; `fitted` gives the fit as if it ended here."""
         done, step = state.progress, state.trace[-1]
         self._show(
             f"acting · passes {done.passes} · actions {done.actions} · residual {step.residual_norm:.3g}"
         )
         return self._tell("step", fitted)
 
-    def _tell(self, name: str, fitted: Callable[[], dict[str, Any]] | None) -> bool:
+    def _tell(self, name: str, fitted: Callable[[], Fit] | None) -> bool:
         if self.task is None or self.interrupts.asked:
             return self.interrupts.asked
         step = self.task.subcontext(task_name=name)
         step.call_on_fit_task_begin(estimator=self.estimator)
-        return bool(step.call_on_fit_task_end(estimator=self.estimator, reconstruction_attributes=fitted))
+        attributes = None if fitted is None else lambda: {"_fit": fitted()}
+        return bool(step.call_on_fit_task_end(estimator=self.estimator, reconstruction_attributes=attributes))
 
     def _show(self, text: str) -> None:
         if self._status is not None:

@@ -1,85 +1,47 @@
-"""IterGPRegressor: scikit-learn manners, scaling, budgets; no mathematics inside."""
+"""IterGPRegressor: follows the scikit-learn API; no mathematics inside."""
 
+import contextlib
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
 from os import PathLike
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from itergp import storage
-from itergp.data.rows import Merged, merge_rows, unmerged
 from itergp.errors import InputError, InterruptedWarning
+from itergp.estimator import fitting
 from itergp.estimator.budgets import Budget
-from itergp.estimator.files import (
-    about,
-    constructor_parameters,
-    fitted_attributes,
-    note_learned,
-    open_checkpoint,
-    restoring,
-)
-from itergp.estimator.fitting import (
-    Clock,
-    Hyperparameters,
-    Plan,
-    believed,
-    hyperparameters,
-    infer,
-    reporter,
-    solved,
-    stopping,
-    update,
-)
+from itergp.estimator.clock import Clock
+from itergp.estimator.files import about, parameters_of, restored, restoring
 from itergp.estimator.inputs import (
-    FirstRows,
-    assign,
-    check_flags,
+    check_path,
+    interval_reach,
     new_inputs,
-    telling,
+    randomness,
     training_data,
     unchanged_on_error,
 )
-from itergp.estimator.names import translate_kernel, translate_mean
 from itergp.estimator.progress import (
     CallbackSupportMixin,
-    Interrupts,
     Watch,
+    callback_root,
     watching_interrupts,
     with_callbacks,
 )
-from itergp.estimator.schedules import policy_for
-from itergp.fitted.units import Parts, Scaling, Unscaled
-from itergp.linalg.compute import Compute, peak_bytes
-from itergp.posterior.combined import Posterior
-from itergp.posterior.local import NEIGHBOURS
+from itergp.estimator.views import FittedAttributes
+from itergp.fitted import predictions
+from itergp.fitted.units import Parts
 from itergp.posterior.uncertainty import Certificate
-from itergp.prior.gp import Prior
-from itergp.solver.problem import centred
-from itergp.solver.state import Status, Step
+from itergp.solver.state import Status
 from itergp.validate import Array, count
 
-BATCH_BYTES = 2**29  # of weights at test points, at once
 
-
-@dataclass(frozen=True)
-class Trace:
-    """What a fit did: the records of the learning, the steps of the solver, from which action it resumed,
-    and the most memory that the process had held by the end of the last call; None for a model from a
-    file."""
-
-    learning: tuple[Any, ...] = ()
-    steps: tuple[Step, ...] = ()
-    resumed_from: int = 0
-    peak_bytes: int | None = None
-
-
-class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class IterGPRegressor(
+    FittedAttributes, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator
+):
     """Gaussian process regression under a compute budget, with an uncertainty that says what was not
     computed.
 
@@ -128,11 +90,8 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     first_rows_ : what `partial_fit` needs while the rows are too few to learn from for good, with up to
         1,000 of them as they came; else None.
     n_features_in_, feature_names_in_ : as in scikit-learn.
+    fit_ : all of these as one frozen value, with the parameters as they are now.
     """
-
-    posterior_: Any
-    first_rows_: FirstRows | None
-    timings_: dict[str, float]
 
     def __init__(
         self,
@@ -174,15 +133,11 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
     def fit(self, X: Any, y: Any) -> "IterGPRegressor":
         """Learn hyper-parameters and condition on the data, within the budget. Ctrl-C leaves a valid
         model."""
-        with unchanged_on_error(self), watching_interrupts() as interrupts:
-            clock = Clock(Budget.parse(self.budget))
-            self._fit_rows(
-                *training_data(self, X, y, reset=True),
-                clock,
-                interrupts,
-                self.checkpoint,
-                self._callback_root(),
-            )
+        with self._changing(self.budget) as (clock, watch):
+            X, y = training_data(self, X, y, reset=True)
+            watch.root = callback_root(self)
+            asked, names = self.get_params(deep=False), self._names()
+            self._fit = fitting.fit_rows(asked, names, X, y, clock, watch, self.checkpoint)
         return self._told_if_interrupted()
 
     def partial_fit(self, X: Any, y: Any) -> "IterGPRegressor":
@@ -196,45 +151,17 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
-        with unchanged_on_error(self), watching_interrupts() as interrupts:
-            clock = Clock(Budget.parse(self.budget))
+        with self._changing(self.budget) as (clock, watch):
             X, y = training_data(self, X, y, reset=False)
-            if y.shape[1:] != self.posterior_.problem.y.shape[1:]:
-                raise InputError(
-                    f"y has shape {y.shape}; expected {len(y)} rows of {self.scaling_.y_mean.size} targets, "
-                    "as in fit."
-                )
-            first = None if self.first_rows_ is None else self.first_rows_.joined(X, y, self._observations)
-            if first is not None and first.due:
-                earlier = self.timings_
-                self._fit_rows(first.X, first.y, clock, interrupts, before=first)
-                self.timings_ = clock.total(earlier)
-                return self._told_if_interrupted()
-            X, y, old = self.scaling_.inputs(X), self.scaling_.targets(y), self._data()
-            more = old.absorb(X, y) if self.merge_duplicates else old.append(X, y)
-            with Watch(self, interrupts, self.verbose, clock.deadline) as watch:
-                posterior = update(
-                    self.posterior_, old, more, self.noise_, clock, reporter(watch), interrupts
-                )
-            self.row_counts_, self.scatter_, self.first_rows_ = (
-                more.counts,
-                more.scatter,
-                first and first.bounded(),
-            )
-            self._set_posterior(posterior, clock)
+            self._fit = fitting.with_rows(self.fit_, X, y, clock, watch)
         return self._told_if_interrupted()
 
     def refine(self, budget: Any = None) -> "IterGPRegressor":
         """The same model after more computation: further seconds, or further actions. Twice is one longer
         run."""
         check_is_fitted(self)
-        with unchanged_on_error(self), watching_interrupts() as interrupts:
-            clock, before = Clock(Budget.parse(budget)), self.posterior_
-            with Watch(self, interrupts, self.verbose, clock.deadline) as watch:
-                n = before.problem.n
-                policy = policy_for("auto", n, clock.budget) if before.policy is None else before.policy
-                state = solved(before.state, policy, stopping(clock, n), reporter(watch), interrupts)
-            self._set_posterior(Posterior(before.problem, state, policy), clock)
+        with self._changing(budget) as (clock, watch):
+            self._fit = fitting.refine(self.fit_, clock, watch)
         return self._told_if_interrupted()
 
     # Predictions, in the units of y.
@@ -253,17 +180,12 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         check_is_fitted(self)
         if return_std and return_cov:
             raise InputError("return_std and return_cov are both True; ask for one of them.")
-        X = self.scaling_.inputs(new_inputs(self, X))
+        X = new_inputs(self, X)
         if return_cov:
-            covariance = self.posterior_.cov(X)
-            covariance[np.diag_indices(len(X))] += self._noise_of_prediction(include_noise)
-            return self.scaling_.mean(self.posterior_.mean(X)), self._in_units(covariance)
-        mean, variance = self._marginals(X, return_std)
-        if variance is None:
-            return self.scaling_.mean(mean)
-        return self.scaling_.mean(mean), self._in_size(
-            np.sqrt(variance + self._noise_of_prediction(include_noise))
-        )
+            return predictions.mean_and_cov(self.fit_, X, include_noise)
+        if return_std:
+            return predictions.mean_and_std(self.fit_, X, include_noise)
+        return predictions.mean(self.fit_, X)
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True
@@ -271,21 +193,13 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         """Joint draws (m, n_samples) or (m, t, n_samples), from the global posterior: see `predict` on
         covariances."""
         check_is_fitted(self)
-        X, rng = self.scaling_.inputs(new_inputs(self, X)), _randomness(random_state)
-        draws = self.posterior_.sample(X, count("n_samples", n_samples), seed=int(rng.randint(2**31 - 1)))
-        draws = draws + np.sqrt(self._noise_of_prediction(include_noise)) * rng.standard_normal(draws.shape)
-        return np.moveaxis(self.scaling_.mean(draws), 0, -1)
+        X, rng = new_inputs(self, X), randomness(random_state)
+        return predictions.sample(self.fit_, X, count("n_samples", n_samples), rng, include_noise)
 
     def interval(self, X: Any, level: float = 0.95, include_noise: bool = True) -> tuple[Array, Array]:
         """The central interval that holds a new observation (or the latent function) with this
         probability."""
-        if isinstance(level, bool) or not isinstance(level, int | float | np.floating) or not 0 < level < 1:
-            raise InputError(f"level is {level!r}; expected a probability between 0 and 1, such as 0.95.")
-        reach = ndtri(0.5 + level / 2)
-        if not np.isfinite(reach):
-            raise InputError(
-                f"level is {level!r}, which float64 cannot tell from 1; expected at most 1 - 3e-16."
-            )
+        reach = interval_reach(level)
         mean, std = self.predict(X, return_std=True, include_noise=include_noise)
         return mean - reach * std, mean + reach * std
 
@@ -297,28 +211,12 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         wider.
         """
         check_is_fitted(self)
-        X, back = self.scaling_.inputs(new_inputs(self, X)), self._in_units
-        parts = self._process().decompose(X, passes=passes)
-        return Parts(
-            mathematical=back(parts.mathematical),
-            computational=back(parts.computational),
-            noise=back(np.full((len(X), *np.shape(self.noise_)), self.noise_)),
-            computational_lower=back(parts.computational_lower),
-            computational_upper=back(parts.computational_upper),
-            exact=parts.exact,
-            method=parts.method,
-            neighbours=parts.neighbours,
-        )
+        return predictions.decompose(self.fit_, new_inputs(self, X), passes)
 
     def certify(self, X: Any) -> Certificate:
         """Guaranteed bounds on the exact GP's latent variance and mean, in units of y squared and of y."""
         check_is_fitted(self)
-        certificate = self._process().certify(self.scaling_.inputs(new_inputs(self, X)))
-        return Certificate(
-            self._in_units(certificate.variance_lower),
-            self._in_units(certificate.variance_upper),
-            self.scaling_.size(certificate.mean_error, np.ndim(self.noise_) > 0),
-        )
+        return predictions.certify(self.fit_, new_inputs(self, X))
 
     def plot(
         self, X: Any = None, y: Any = None, feature: Any = None, target: int = 0, axis: Any = None
@@ -332,13 +230,10 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         from itergp.plots import plot_posterior
 
         check_is_fitted(self)
-        X, names = None if X is None else new_inputs(self, X), getattr(self, "feature_names_in_", None)
-        process, noise = (
-            Unscaled(self._process(), self.scaling_, np.ndim(self.noise_) > 0),
-            self._in_units(np.array(self.noise_)),
-        )
+        fit, X = self.fit_, None if X is None else new_inputs(self, X)
+        process, noise = predictions.as_process(fit), fit.variance(np.array(fit.noise))
         return plot_posterior(
-            process, X, y, feature=feature, target=target, noise=noise, names=names, axis=axis
+            process, X, y, feature=feature, target=target, noise=noise, names=fit.names, axis=axis
         )
 
     # Files.
@@ -347,10 +242,10 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         """Write one HTML page about the fit, and return its numbers: at test data, else by held-out folds
         without a refit."""
         check_is_fitted(self)
-        _check_path(path)
+        check_path(path)
         from itergp.report import numbers, write_page
 
-        values = numbers(self, X_test, y_test)
+        values = numbers(self.fit_, None if X_test is None else new_inputs(self, X_test), y_test)
         write_page(path, values)
         return values
 
@@ -358,60 +253,24 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         """Write the model into one file. With `refinable=False` it predicts, but `refine` and
         `partial_fit` are over."""
         check_is_fitted(self)
-        _check_path(path)
-        storage.save(path, self.posterior_, about(self, refinable), refinable)
+        check_path(path)
+        storage.save(path, self.posterior_, about(self.fit_, refinable), refinable)
 
     @classmethod
     def load(cls, path: str | PathLike[str], classes: Iterable[type] = ()) -> "IterGPRegressor":
         """The model in a file, with the same predictions. `classes` are your own kernels, means and
         policies, if any."""
-        _check_path(path)
+        check_path(path)
         posterior, said = storage.load(path, classes)
         with restoring(path):
-            estimator, attributes = (
-                cls(**constructor_parameters(posterior, said)),
-                fitted_attributes(posterior, said),
-            )
-            assign(estimator, attributes | {"trace_": Trace((), posterior.trace, int(said["resumed_from"]))})
+            estimator = cls(**parameters_of(posterior, said))
+            fit = restored(posterior, said, estimator.get_params(deep=False))
+        estimator._fit, estimator.n_features_in_ = fit, fit.features
+        if fit.names is not None:
+            estimator.feature_names_in_ = np.asarray(fit.names, dtype=object)
         return estimator
 
     # Inside.
-
-    def _fit_rows(
-        self,
-        X: Any,
-        y: Any,
-        clock: Clock,
-        interrupts: Interrupts,
-        checkpoint: Any = None,
-        root: Any = None,
-        before: Any = None,
-    ) -> None:
-        """Scale, learn and act, whatever was there before."""
-        scaling = Scaling.of(X, y) if self.normalize else Scaling.none(X, y)
-        plan = self._plan(scaling.inputs(X), scaling.targets(y), clock)
-        residual = scaling.y_scale * centred(
-            Prior(plan.start.kernel, plan.mean), scaling.inputs(X), scaling.targets(y)
-        )
-        first = FirstRows.of(X, y, residual, plan.learns, before)
-        plan = replace(plan, learnable=telling(residual, y) > 0)
-        checkpoint, found = open_checkpoint(checkpoint, plan)
-        clock.lap("prepare")
-        with Watch(self, interrupts, self.verbose, clock.deadline, root, checkpoint) as watch:
-            if found is None:
-                found = hyperparameters(plan, clock, watch)
-                note_learned(None if interrupts.asked else checkpoint, found)
-            clock.lap("learn")
-            attributes = _attributes(found, scaling, plan.data, first)
-            watch.begin("acting")
-            report = reporter(watch, attributes, checkpoint)
-            posterior, resumed = infer(plan, found, clock, report, checkpoint, interrupts)
-            watch.end()
-            clock.lap("act")
-            assign(self, attributes(posterior))
-            learned = () if found.learned is None else tuple(found.learned.trace)
-            self.trace_ = Trace(learned, posterior.trace, resumed, peak_bytes())
-            self.timings_ = clock.total()
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         units = " [kernel, mean and noise in units of the scaled data]" if self.normalize is True else ""
@@ -421,82 +280,18 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
         """What notebooks show: scikit-learn's diagram, below a card where there is a fit."""
         from itergp.report.page.card import card
 
-        return (card(self) if hasattr(self, "posterior_") else "") + super()._html_repr()
+        return (card(self.fit_) if hasattr(self, "posterior_") else "") + super()._html_repr()
 
-    def _marginals(self, X: Array, with_variance: bool) -> tuple[Array, Array | None]:
-        """Means, and latent variances if asked, in scaled units and in batches that fit in memory."""
-        process, size = self._process(), max(256, BATCH_BYTES // (24 * max(1, self.posterior_.rank)))
-        batches = (process.at(X[i : i + size]) for i in range(0, len(X), size))
-        if not with_variance:
-            return np.concatenate([batch.mean for batch in batches]), None
-        means, variances = zip(*(batch.marginals for batch in batches), strict=True)
-        return np.concatenate(means), np.concatenate(variances)
+    @contextlib.contextmanager
+    def _changing(self, budget: Any) -> Iterator[tuple[Clock, Watch]]:
+        """A call that computes within a budget, by the clock from here on; what fails changes nothing."""
+        with unchanged_on_error(self), watching_interrupts() as interrupts:
+            clock = Clock(Budget.parse(budget))
+            yield clock, Watch(self, interrupts, self.verbose, clock.deadline)
 
-    def _process(self) -> Any:
-        """The posterior, with local actions where they are asked for."""
-        exact = self.posterior_.status is Status.EXACT
-        neighbours = (
-            (0 if exact else NEIGHBOURS)
-            if self.neighbours == "auto"
-            else count("neighbours", self.neighbours, least=0)
-        )
-        return self.posterior_.local(neighbours) if neighbours else self.posterior_
-
-    def _noise_of_prediction(self, include_noise: bool) -> Any:
-        return self.noise_ if include_noise else 0.0
-
-    def _in_units(self, variance: Array) -> Array:
-        """Variances in units of y squared; where each target has its own noise, each has its own variances
-        too."""
-        return self.scaling_.variance(variance, np.ndim(self.noise_) > 0)
-
-    def _in_size(self, size: Array) -> Array:
-        """Standard deviations in units of y: not by their squares, which vanish below 1e-160."""
-        return self.scaling_.size(size, np.ndim(self.noise_) > 0)
-
-    def _data(self) -> Merged:
-        problem = self.posterior_.problem
-        return Merged(problem.X, problem.y, self.row_counts_, self.scatter_, np.arange(problem.n))
-
-    def _observations(self) -> tuple[Array, Array]:
-        """The rows so far in their own units, as well as the model knows them."""
-        X, y = self._data().observations()
-        return self.scaling_.original(X), self.scaling_.mean(y)
-
-    def _set_posterior(self, posterior: Posterior, clock: Clock) -> None:
-        self.posterior_, self.status_ = believed(posterior, self.noise_, self.row_counts_), posterior.status
-        peak = self.trace_.peak_bytes and max(self.trace_.peak_bytes, peak_bytes() or 0)
-        self.trace_ = replace(self.trace_, steps=posterior.trace, peak_bytes=peak)
-        self.timings_ = clock.after(self.timings_)
-
-    def _seed(self) -> int:
-        if isinstance(self.random_state, int | np.integer) and not isinstance(self.random_state, bool):
-            return count("random_state", self.random_state, least=0)
-        return int(_randomness(self.random_state).randint(2**31 - 1))
-
-    def _callback_root(self) -> Any:
-        """scikit-learn's context of this fit, where it knows callbacks."""
-        return (
-            self._init_callback_context(max_subtasks=2) if hasattr(self, "_init_callback_context") else None
-        )
-
-    def _plan(self, X: Array, y: Array, clock: Clock) -> Plan:
-        """Everything that could be wrong is found before the learning begins."""
-        check_flags(self)
-        data = merge_rows(X, y) if self.merge_duplicates else unmerged(X, y)
-        by_the_clock = (
-            isinstance(self.policy, str) and self.policy == "auto" and clock.budget.seconds is not None
-        )
-        return Plan(
-            data=data,
-            start=translate_kernel(self.kernel, X.shape[1]),
-            mean=translate_mean(self.mean, X, y),
-            noise=self.noise,
-            learn=self.learn,
-            policy="auto" if by_the_clock else policy_for(self.policy, len(data.X), clock.budget),
-            compute=Compute(self.dtype, self.cache, "auto", self.threads),
-            seed=self._seed(),
-        )
+    def _names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(str(name) for name in names)
 
     def _told_if_interrupted(self) -> "IterGPRegressor":
         if self.status_ is Status.INTERRUPTED:
@@ -507,34 +302,3 @@ class IterGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, Ba
                 stacklevel=3,
             )
         return self
-
-
-def _attributes(
-    found: Hyperparameters, scaling: Scaling, data: Merged, first: FirstRows | None
-) -> Callable[[Posterior], dict[str, Any]]:
-    """The attributes of a model that was fitted so far."""
-    return lambda posterior: {
-        "posterior_": believed(posterior, found.noise, data.counts),
-        "kernel_": found.kernel,
-        "noise_": found.noise,
-        "status_": posterior.status,
-        "learning_": found.learning,
-        "scaling_": scaling,
-        "row_counts_": data.counts,
-        "scatter_": data.scatter,
-        "first_rows_": first,
-    }
-
-
-def _randomness(random_state: Any) -> np.random.RandomState:
-    try:
-        return check_random_state(random_state)
-    except ValueError:
-        raise InputError(
-            f"random_state is {random_state!r}; expected an integer >= 0, a RandomState, or None."
-        ) from None
-
-
-def _check_path(path: Any) -> None:
-    if not isinstance(path, str | PathLike):
-        raise InputError(f"path is {path!r}; expected a path to a file, such as 'model.itergp'.")

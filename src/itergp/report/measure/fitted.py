@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from itergp.estimator.names import Translated, translate_kernel
+from itergp.fitted.fit import Fit
 from itergp.learning.parameters import Space
 from itergp.learning.rows import Rows
 from itergp.posterior.combined import Posterior
@@ -17,31 +17,31 @@ RECORDS = 500  # of a trace, at most
 
 
 def fitted(
-    model: Any, posterior: Posterior, names: list[str], targets: list[str], neighbours: int
+    fit: Fit, posterior: Posterior, names: list[str], targets: list[str], neighbours: int
 ) -> dict[str, Any]:
     done, gram = posterior.state.progress, posterior.problem.gram
-    seconds = {name: model.timings_.get(name) for name in ("learn", "act", "total")}
+    seconds = {name: fit.timings.get(name) for name in ("learn", "act", "total")}
     return {
-        "rows": int(model.row_counts_.sum()),
+        "rows": fit.rows,
         "distinct_rows": posterior.problem.n,
         "features": len(names),
         "feature_names": names,
         "targets": targets,
-        "kernel": formula(model.kernel_),
-        "noise": np.atleast_1d(model.noise_ * model.scaling_.y_scale**2),
-        "policy": policy_text(model.policy, posterior.policy),
-        "budget": "the default" if model.budget is None else str(model.budget),
-        "learn": str(model.learn),
+        "kernel": formula(fit.kernel),
+        "noise": np.atleast_1d(fit.noise * fit.scaling.y_scale**2),
+        "policy": policy_text(fit.asked["policy"], posterior.policy),
+        "budget": "the default" if fit.asked["budget"] is None else str(fit.asked["budget"]),
+        "learn": str(fit.asked["learn"]),
         "neighbours": neighbours,
         "engine": f"{gram.engine.name}, {gram.dtype.name}",
-        "status": model.status_.name,
-        "ended": f"{model.status_.advice} {model.learning_.advice}",
-        "learned": {"ended": model.learning_.ended.name, "iterations": model.learning_.iterations},
-        "learned_too_little": model.learning_.falls_short,
+        "status": fit.status.name,
+        "ended": f"{fit.status.advice} {fit.learning.advice}",
+        "learned": {"ended": fit.learning.ended.name, "iterations": fit.learning.iterations},
+        "learned_too_little": fit.learning.falls_short,
         "actions": posterior.rank,
         "passes": done.passes,
         "seconds": seconds,
-        "memory_bytes": getattr(model.trace_, "peak_bytes", None),
+        "memory_bytes": fit.trace.peak_bytes,
     }
 
 
@@ -71,30 +71,15 @@ def policy_text(asked: Any, used: Any) -> str:
 # Hyper-parameters.
 
 
-def is_learned(model: Any) -> bool:
-    """Whether the kernel was: by the records, which neither a file nor a checkpoint keeps; then by what
-    was asked for."""
-    if model.trace_.learning:
-        return True
-    if model.first_rows_ is not None and not model.first_rows_.told.any():
-        return False
-    return str(model.learn) not in ("none", "False") and not _given(model).keeps_kernel()
-
-
-def _given(model: Any) -> Translated:
-    return translate_kernel(model.kernel, model.n_features_in_)
-
-
-def hyperparameters(model: Any, b: np.ndarray, names: list[str], targets: list[str]) -> list[dict[str, Any]]:
+def hyperparameters(fit: Fit, b: np.ndarray, names: list[str], targets: list[str]) -> list[dict[str, Any]]:
     """Each with the range in which it was sought; in units of the scaled data."""
-    learned = is_learned(model)
-    learned_noise = learned and isinstance(model.noise, str) and not _given(model).keeps_noise()
-    data = Rows.of(model.posterior_.problem.X, b, model.row_counts_, model.scatter_)
-    space = Space.of(model.kernel_, model.noise_, data, learned_noise)
+    learned, learned_noise = fit.learned, fit.learned and fit.free.noise
+    data = Rows.of(fit.posterior.problem.X, b, fit.counts, fit.scatter)
+    space = Space.of(fit.kernel, fit.noise, data, learned_noise)
     low, high = np.exp(space.lower), np.exp(space.upper)
-    hit = set(space.at_bounds(space.vector(model.kernel_, model.noise_))) if learned else set()
+    hit = set(space.at_bounds(space.vector(fit.kernel, fit.noise))) if learned else set()
     rows, start = [], 0
-    for path, value in parameters(model.kernel_).items():
+    for path, value in parameters(fit.kernel).items():
         values = np.atleast_1d(np.asarray(value, dtype=np.float64))
         for i, one in enumerate(values):
             place = start + i
@@ -103,11 +88,11 @@ def hyperparameters(model: Any, b: np.ndarray, names: list[str], targets: list[s
             feature = names[i] if values.size == len(names) and values.size > 1 else None
             rows.append(_row(name, float(one), bounds, name in hit, _words(path, feature)))
         start += values.size
-    told = np.ones(data.t, dtype=bool) if model.first_rows_ is None else model.first_rows_.told
-    for j, (name, value) in enumerate(zip(space.noise_names, np.atleast_1d(model.noise_), strict=True)):
+    told = np.ones(data.t, dtype=bool) if fit.first_rows is None else fit.first_rows.told
+    for j, (name, value) in enumerate(zip(space.noise_names, np.atleast_1d(fit.noise), strict=True)):
         sought = learned_noise and told[j]  # a target of equal values has told nothing about its noise
         noise = (low[start + j], high[start + j]) if sought else None
-        of = f" of {targets[j]}" if np.ndim(model.noise_) else ""
+        of = f" of {targets[j]}" if np.ndim(fit.noise) else ""
         rows.append(_row(name, float(value), noise, sought and name in hit, f"the variance of the noise{of}"))
     return rows
 
@@ -146,8 +131,8 @@ def _words(path: str, feature: str | None) -> str:
 # Traces.
 
 
-def learning(model: Any) -> list[dict[str, Any]]:
-    records = thinned(list(model.trace_.learning))
+def learning(fit: Fit) -> list[dict[str, Any]]:
+    records = thinned(list(fit.trace.learning))
     return [{"seconds": r.seconds, "objective": r.objective, "stage": r.stage} for r in records]
 
 
@@ -170,17 +155,17 @@ def thinned(records: list[Any]) -> list[Any]:
 # Data.
 
 
-def data(model: Any, posterior: Posterior, dropped: list[str]) -> dict[str, str | None]:
-    rows, distinct = int(model.row_counts_.sum()), posterior.problem.n
+def data(fit: Fit, posterior: Posterior, dropped: list[str]) -> dict[str, str | None]:
+    rows, distinct = fit.rows, posterior.problem.n
     scaled = (
         "Inputs and targets were standardised: hyper-parameters are in units of the scaled data, "
         "predictions in those of y."
     )
-    if not model.normalize:
+    if not fit.asked["normalize"]:
         scaled = "Nothing was scaled: hyper-parameters are in the units of the data."
     merged = (
         "No two rows had the same inputs."
-        if model.merge_duplicates
+        if fit.asked["merge_duplicates"]
         else "Rows with the same inputs were not merged."
     )
     if distinct < rows:

@@ -8,15 +8,17 @@ import numpy as np
 
 from itergp import __version__
 from itergp.errors import InputError
-from itergp.estimator.inputs import new_inputs
+from itergp.fitted import shares as share
+from itergp.fitted.fit import Fit
+from itergp.fitted.formats import percent
+from itergp.fitted.points import LEADING, EachTarget, Points, from_folds, from_test_data
+from itergp.fitted.price import seconds_for
 from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import with_targets
 from itergp.posterior.targets import TargetPosterior
-from itergp.report.measure import fitted, quality, share, slices
-from itergp.report.measure.points import LEADING, EachTarget, Points, from_folds, from_test_data
-from itergp.report.measure.price import seconds_for
+from itergp.report.measure import fitted, quality, slices
 from itergp.report.measure.rounding import rounded
-from itergp.report.measure.words import percent, title, verdict, warnings
+from itergp.report.measure.words import title, verdict, warnings
 from itergp.report.page.text import FORMAT
 from itergp.solver.state import Status
 from itergp.validate import as_float64, finite
@@ -27,7 +29,7 @@ EXTRA = 0.5  # of the seconds of a fit, that a report may take for the computati
 
 
 def numbers(
-    model: Any,
+    fit: Fit,
     X_test: Any = None,
     y_test: Any = None,
     *,
@@ -35,23 +37,22 @@ def numbers(
     target_names: Sequence[str] | None = None,
     dropped: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Everything that a report says about a fitted IterGPRegressor, for JSON; at test data, or by held-out
+    """Everything that a report says about a fit, for JSON; at test data, or by held-out
     folds.
 
     The names are for models that were fitted from plain arrays; `dropped` are columns that the fit left out.
     """
-    each, b = _posteriors(model)
+    each, b = _posteriors(fit)
     posterior = each[0]
-    exact = posterior.rank == posterior.problem.n  # where local actions change nothing
-    neighbours = 0 if exact else getattr(model._process(), "neighbours", 0)
-    names, targets = _names(model, feature_names), _target_names(model, target_names)
-    points = _points(model, each, X_test, y_test, neighbours)
+    neighbours = fit.neighbours
+    names, targets = _names(fit, feature_names), _target_names(fit, target_names)
+    points = _points(fit, each, X_test, y_test, neighbours)
     ranks, factors = positions(posterior), share.mathematical_factors(each)
     L: Any = factors[0] if factors and len(each) == 1 else factors
     y = np.column_stack([np.asarray(one.problem.y) for one in each])
     means, variances = points.path(ranks, neighbours)
-    parts = share.parts(points, variances[-1], neighbours, L, seconds_for(model, EXTRA))
-    order, relevances = _relevance(model, posterior, names)
+    parts = share.parts(points, variances[-1], neighbours, L, seconds_for(fit, EXTRA))
+    order, relevances = _relevance(fit, posterior, names)
     lines = slices.lines(posterior, order, len(targets))
     own = [None] * len(each) if factors is None else factors
     along = (
@@ -63,21 +64,21 @@ def numbers(
         "format": FORMAT,
         "title": title(targets, len(names)),
         "versions": {"itergp": __version__, "numpy": np.__version__},
-        "fitted": fitted.fitted(model, posterior, names, targets, neighbours),
+        "fitted": fitted.fitted(fit, posterior, names, targets, neighbours),
         "points": {"source": points.source, "count": int(points.rows.size), "note": points.note},
         "share": share.share_value(parts),
         "more": share.more(parts, neighbours, posterior.trace),
         "path": _path(posterior, ranks, neighbours, share.along(parts, variances)),
         "targets": [
-            _target(model, y[:, t], points, means[..., t], variances, parts, t, name, names, order)
-            | {"slices": slices.as_values(lines, along, model, posterior, y[:, t], names, t) if along else []}
+            _target(fit, y[:, t], points, means[..., t], variances, parts, t, name, names, order)
+            | {"slices": slices.as_values(lines, along, fit, posterior, y[:, t], names, t) if along else []}
             for t, name in enumerate(targets[:TARGETS])
         ],
-        "hyperparameters": fitted.hyperparameters(model, b, names, targets),
+        "hyperparameters": fitted.hyperparameters(fit, b, names, targets),
         "relevance": relevances,
-        "learning": fitted.learning(model),
+        "learning": fitted.learning(fit),
         "convergence": fitted.convergence(posterior),
-        "data": fitted.data(model, posterior, list(dropped)),
+        "data": fitted.data(fit, posterior, list(dropped)),
     }
     values["verdict"] = verdict(values)
     values["warnings"] = warnings(values, TARGETS)
@@ -92,46 +93,50 @@ def positions(posterior: Posterior) -> np.ndarray:
     return np.unique(np.append(ranks, r))
 
 
-def _posteriors(model: Any) -> tuple[list[Posterior], np.ndarray]:
+def _posteriors(fit: Fit) -> tuple[list[Posterior], np.ndarray]:
     """One for all targets, or one for each that is shown; and the centred targets, all of them."""
-    if isinstance(model.posterior_, TargetPosterior):
-        return list(model.posterior_.each[:TARGETS]), model.posterior_.problem.b
-    whole = with_targets(model.posterior_)
+    if isinstance(fit.posterior, TargetPosterior):
+        return list(fit.posterior.each[:TARGETS]), fit.posterior.problem.b
+    whole = with_targets(fit.posterior)
     return [whole], whole.problem.b
 
 
-def _points(model: Any, each: list[Posterior], X_test: Any, y_test: Any, neighbours: int) -> Points:
+def _points(fit: Fit, each: list[Posterior], X_test: Any, y_test: Any, neighbours: int) -> Points:
     if (X_test is None) != (y_test is None):
         given, missing = ("X_test", "y_test") if y_test is None else ("y_test", "X_test")
         raise InputError(f"{given} is given and {missing} is not; give both, or neither for held-out folds.")
     if X_test is None:
-        found = [from_folds(one, model.row_counts_, neighbours, fitted.is_learned(model)) for one in each]
+        found = [from_folds(one, fit.counts, neighbours, fit.learned) for one in each]
         return found[0] if len(found) == 1 else EachTarget(tuple(found))
-    X = new_inputs(model, X_test)
+    X = finite("X_test", as_float64("X_test", X_test))
+    if X.ndim != 2 or X.shape[1] != fit.features:
+        raise InputError(
+            f"X_test has shape {X.shape}; expected (m, {fit.features}): the features of the fit."
+        )
     y = finite("y_test", as_float64("y_test", y_test))
-    shape = model.posterior_.problem.y.shape[1:]
+    shape = fit.posterior.problem.y.shape[1:]
     if y.shape != (len(X), *shape):
         raise InputError(
             f"y_test has shape {y.shape}; expected {(len(X), *shape)}: one row per row of X_test, targets as "
             "in fit."
         )
-    X, y = model.scaling_.inputs(X), model.scaling_.targets(y)
+    X, y = fit.scaling.inputs(X), fit.scaling.targets(y)
     if len(each) == 1:
-        return from_test_data(each[0], X, y, model.noise_)
-    return EachTarget(tuple(from_test_data(one, X, y[:, t], model.noise_[t]) for t, one in enumerate(each)))
+        return from_test_data(each[0], X, y, fit.noise_of(0))
+    return EachTarget(tuple(from_test_data(one, X, y[:, t], fit.noise_of(t)) for t, one in enumerate(each)))
 
 
-def _names(model: Any, given: Sequence[str] | None) -> list[str]:
-    d = model.n_features_in_
-    names = getattr(model, "feature_names_in_", None) if given is None else given
+def _names(fit: Fit, given: Sequence[str] | None) -> list[str]:
+    d = fit.features
+    names = fit.names if given is None else given
     names = [f"x{j + 1}" for j in range(d)] if names is None else [str(name) for name in names]
     if len(names) != d:
         raise InputError(f"feature_names has {len(names)} names; expected {d}, one per feature.")
     return names
 
 
-def _target_names(model: Any, given: Sequence[str] | None) -> list[str]:
-    t = int(model.scaling_.y_mean.size)
+def _target_names(fit: Fit, given: Sequence[str] | None) -> list[str]:
+    t = int(fit.scaling.y_mean.size)
     names = (
         (["y"] if t == 1 else [f"y{j + 1}" for j in range(t)])
         if given is None
@@ -142,11 +147,11 @@ def _target_names(model: Any, given: Sequence[str] | None) -> list[str]:
     return names
 
 
-def _relevance(model: Any, posterior: Posterior, names: list[str]) -> tuple[np.ndarray, list[dict[str, Any]]]:
+def _relevance(fit: Fit, posterior: Posterior, names: list[str]) -> tuple[np.ndarray, list[dict[str, Any]]]:
     """Features in the order of their relevance, the most relevant first."""
     found, lengthscales = slices.relevance(posterior.problem.gram)
     order = np.argsort(-found, kind="stable")
-    unit = model.scaling_.x_scale
+    unit = fit.scaling.x_scale
     rows = [
         {
             "feature": names[j],
@@ -176,7 +181,7 @@ def _path(posterior: Posterior, ranks: np.ndarray, neighbours: int, shares: list
 
 
 def _target(
-    model: Any,
+    fit: Fit,
     observed: np.ndarray,
     points: Points,
     means: np.ndarray,
@@ -188,7 +193,7 @@ def _target(
     order: np.ndarray,
 ) -> dict[str, Any]:
     """Everything that depends on one target, in its units."""
-    scaling = model.scaling_
+    scaling = fit.scaling
     centre, unit = float(np.atleast_1d(scaling.y_mean)[t]), float(np.atleast_1d(scaling.y_scale)[t])
     own = points.of_target(t)
     y, mean, variance = (
@@ -201,7 +206,7 @@ def _target(
         "name": name,
         "unit_sd": unit * float(observed.std()),
         "metrics": quality.metrics_along(y, mean, variance),
-        "decomposition": _decomposition(parts, own, unit, _noise(model, t)),
+        "decomposition": _decomposition(parts, own, unit, _noise(fit, t)),
         "calibration": quality.calibration(y, mean, variance),
         "pit": quality.pit(y, mean, variance),
         "residuals": quality.residuals(y, mean[-1], variance[-1]),
@@ -209,9 +214,9 @@ def _target(
     }
 
 
-def _noise(model: Any, target: int) -> float:
+def _noise(fit: Fit, target: int) -> float:
     """In units of the scaled data."""
-    return float(np.broadcast_to(model.noise_, model.scaling_.y_mean.size)[target])
+    return float(np.broadcast_to(fit.noise, fit.scaling.y_mean.size)[target])
 
 
 def _decomposition(parts: share.Parts, own: slice, unit: float, noise: float) -> dict[str, Any]:

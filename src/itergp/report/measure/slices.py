@@ -1,17 +1,18 @@
 """Mean and bands along the most relevant inputs, the others at their median; after each part of the
 computation."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from itergp.fitted.fit import Fit
+from itergp.fitted.formats import beside
+from itergp.fitted.points import path_at
 from itergp.linalg.gram import Gram
 from itergp.posterior.combined import Posterior
 from itergp.posterior.uncertainty import variance_by
 from itergp.prior.parameters import parameters
-from itergp.report.measure.points import path_at
 
 FEATURES, SPREAD_OVER = 4, 8  # slices of one target, and of all of them
 POINTS, POINTS_IN_1D = 64, 120
@@ -99,21 +100,15 @@ def held_at(names: list[str], values: np.ndarray, spreads: np.ndarray, j: int) -
     others = [k for k in range(len(names)) if k != j]
     if not others:
         return ""
-    told = ", ".join(f"{names[k]} = {_told(values[k], spreads[k])}" for k in others[:NAMED])
+    told = ", ".join(f"{names[k]} = {beside(values[k], spreads[k])}" for k in others[:NAMED])
     left = len(others) - NAMED
     return f"The others at their median: {told}" + (f" and {left} more." if left > 0 else ".")
-
-
-def _told(value: float, spread: float) -> str:
-    """To four digits, or to a thousandth of the spread where that takes more."""
-    close = math.floor(math.log10(abs(value))) - math.floor(math.log10(spread)) if value and spread > 0 else 0
-    return f"{value:.{min(15, 4 + max(0, close))}g}"
 
 
 def as_values(
     found: list[Line],
     along: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
-    model: Any,
+    fit: Fit,
     posterior: Posterior,
     y: np.ndarray,
     names: list[str],
@@ -122,7 +117,7 @@ def as_values(
     """The lines in the units of the data, for one target with these observations."""
     means, variances, mathematical = along[target if len(along) > 1 else 0]  # of each target, or of all
     means = means[..., 0 if len(along) > 1 else target]
-    scaling, noise = model.scaling_, np.broadcast_to(model.noise_, model.scaling_.y_mean.size)[target]
+    scaling, noise = fit.scaling, np.broadcast_to(fit.noise, fit.scaling.y_mean.size)[target]
     centre, unit = float(np.atleast_1d(scaling.y_mean)[target]), float(np.atleast_1d(scaling.y_scale)[target])
     values, start = [], 0
     for line in found:

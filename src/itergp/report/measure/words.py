@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+from itergp.fitted.formats import percent, roughly
+
 SURPRISING = 3.0  # standard errors by which a coverage must differ to be called wrong
 
 
@@ -117,24 +119,3 @@ def warnings(values: dict[str, Any], shown: int) -> list[str]:
     if targets > shown:
         found.append(f"The first {shown} of {targets} targets are shown.")
     return found
-
-
-# Sizes in the running text; the page's tiles and tables have theirs with fixed decimals, in page_text.
-
-
-def percent(share: float) -> str:
-    """With as many digits as say something: 97 %, 1.3 %, 0.02 %."""
-    value = 100.0 * share
-    if 0 < abs(value) < 0.01:
-        return "below 0.01 %"
-    digits = 0 if value == 0 or abs(value) >= 10 else 1 if abs(value) >= 1 else 2
-    return f"{value:.{digits}f} %"
-
-
-def roughly(seconds: float) -> str:
-    """About so long, in words."""
-    if seconds < 1:
-        return "less than a second"
-    if seconds < 100:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} minutes" if seconds < 5400 else f"about {seconds / 3600:.1f} hours"

@@ -2,10 +2,10 @@
 computed."""
 
 from html import escape
-from typing import Any
 
 import numpy as np
 
+from itergp.fitted.fit import Fit
 from itergp.report.measure.fitted import formula
 from itergp.report.page.text import harmless
 
@@ -18,32 +18,32 @@ STYLE = (
 )
 
 
-def card(model: Any) -> str:
+def card(fit: Fit) -> str:
     """HTML of a few lines; every text in it is escaped."""
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(harmless(text))}</dd>" for name, text in facts(model))
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(harmless(text))}</dd>" for name, text in facts(fit))
     return (
         f'<style>{STYLE}</style><div class="itergp-card"><strong>IterGPRegressor</strong>, '
         f"fitted<dl>{rows}</dl></div>"
     )
 
 
-def facts(model: Any) -> list[tuple[str, str]]:
-    posterior, done = model.posterior_, model.posterior_.state.progress
-    n, rows, noise = posterior.problem.n, int(model.row_counts_.sum()), np.atleast_1d(model.noise_).tolist()
+def facts(fit: Fit) -> list[tuple[str, str]]:
+    posterior, done = fit.posterior, fit.posterior.state.progress
+    n, rows, noise = posterior.problem.n, fit.rows, np.atleast_1d(fit.noise).tolist()
     merged = "" if n == rows else f", {n:,} with different inputs"
     passes = f"{done.passes:,} {'pass' if done.passes == 1 else 'passes'} over the kernel matrix"
-    neighbours = getattr(model._process(), "neighbours", 0)
+    neighbours = fit.neighbours
     local = f", and {neighbours} local ones for each prediction" if neighbours else ""
-    names = getattr(model, "feature_names_in_", None)
+    names = fit.names
     told = "" if names is None else ": " + ", ".join(map(str, names[:5])) + (" ..." if len(names) > 5 else "")
-    units = "variances of the scaled target" if model.normalize else "the target's units squared"
+    units = "variances of the scaled target" if fit.asked["normalize"] else "the target's units squared"
     found = [
-        ("data", f"{rows:,} rows{merged}; {model.n_features_in_:,} features{told}"),
-        ("kernel", f"{formula(model.kernel_)}, noise {', '.join(f'{v:.3g}' for v in noise)} ({units})"),
+        ("data", f"{rows:,} rows{merged}; {fit.features:,} features{told}"),
+        ("kernel", f"{formula(fit.kernel)}, noise {', '.join(f'{v:.3g}' for v in noise)} ({units})"),
         ("computed", f"{posterior.rank:,} of {n:,} actions in {passes}{local}"),
-        ("inference", f"{model.status_.value}. {model.status_.advice}"),
-        ("learning", f"{model.learning_.ended.value}. {model.learning_.advice}"),
+        ("inference", f"{fit.status.value}. {fit.status.advice}"),
+        ("learning", f"{fit.learning.ended.value}. {fit.learning.advice}"),
     ]
-    if "total" in model.timings_:
-        found.insert(3, ("seconds", f"{model.timings_['total']:.1f}"))
+    if "total" in fit.timings:
+        found.insert(3, ("seconds", f"{fit.timings['total']:.1f}"))
     return found

@@ -13,9 +13,10 @@ from string import Template
 from typing import Any
 
 from itergp.errors import InputError
+from itergp.fitted.formats import finite
 from itergp.report.measure.rounding import rounded
 from itergp.report.page import parts
-from itergp.report.page.text import FORMAT, Json, finite, harmless, label, positions, spoken, tiles
+from itergp.report.page.text import FORMAT, Json, harmless, label, positions, spoken, tiles
 
 SCRIPTS = ("draw.js", "figures.js", "page.js")  # joined in this order
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'"

@@ -6,19 +6,8 @@ import math
 import re
 from typing import Any
 
-from itergp.report.page.text import (
-    Json,
-    column,
-    count,
-    duration,
-    finite,
-    memory,
-    number,
-    part,
-    percent,
-    positions,
-    tiles,
-)
+from itergp.fitted.formats import column, count, duration, finite, fixed_percent, memory, number
+from itergp.report.page.text import Json, part, positions, tiles
 
 LISTED = 20  # rows of a table before the rest is folded away
 TILES = (
@@ -212,7 +201,7 @@ def _bar(share: Any) -> str:
     rail = '<rect class="rail" width="160" height="12" rx="2"/>'
     fill = f'<rect class="fill" width="{160 * v:.1f}" height="12" rx="2"/>'
     drawn = f'<svg width="160" height="12" viewBox="0 0 160 12" aria-hidden="true">{rail}{fill}</svg>'
-    return f'<span class="bar">{drawn}<span>{percent(share, 0)}</span></span>'
+    return f'<span class="bar">{drawn}<span>{fixed_percent(share, 0)}</span></span>'
 
 
 def fitted(numbers: Json) -> str:

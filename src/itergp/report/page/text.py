@@ -5,10 +5,9 @@ import math
 import re
 from typing import Any
 
+from itergp.fitted.formats import PERCENT, count, duration, finite, fixed_percent, number
+
 FORMAT = "itergp-report/1"
-MINUS = "\N{MINUS SIGN}"
-PERCENT = "\N{NO-BREAK SPACE}%"
-UNKNOWN = "not known"
 # Control characters but for tabs and ends of lines, marks of direction, and halves of characters.
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 Json = dict[str, Any]
@@ -22,75 +21,6 @@ def harmless(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [harmless(item) for item in value]
     return UNSEEN.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
-
-
-def finite(value: Any) -> float | None:
-    """The value as a finite float, or None."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
-def column(values: list[Any], digits: int = 4) -> list[str]:
-    """Numbers that are compared: with more digits where they differ by little, as years do."""
-    found = [v for v in map(finite, values) if v is not None]
-    largest, spread = max(map(abs, found), default=0.0), max(found, default=0.0) - min(found, default=0.0)
-    close = (
-        math.floor(math.log10(largest)) - math.floor(math.log10(spread))
-        if largest > 0 and 0 < spread < math.inf
-        else 0
-    )
-    return [number(value, min(15, digits + max(0, close - 1))) for value in values]
-
-
-def number(value: Any, digits: int = 4) -> str:
-    """With so many significant digits, thousands separated; a power of ten below 0.001, and where digits
-    end above 10^6."""
-    v = finite(value)
-    if v is None:
-        return UNKNOWN
-    if v == 0:
-        return "0"
-    if not 1e-3 <= abs(v) < max(1e6, 10.0**digits):
-        return (
-            f"{v:.{digits - 1}e}".replace("e-0", "e-")
-            .replace("e+0", "e")
-            .replace("e+", "e")
-            .replace("-", MINUS)
-        )
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(v))))
-    return f"{v:,.{decimals}f}".replace("-", MINUS)
-
-
-def count(value: Any) -> str:
-    """A whole number where it is one, with thousands separated."""
-    v = finite(value)
-    if v is None:
-        return UNKNOWN
-    return f"{int(v):,}".replace("-", MINUS) if v == int(v) else number(v, 3)
-
-
-def percent(value: Any, decimals: int = 1) -> str:
-    v = finite(value)
-    return UNKNOWN if v is None else f"{100 * v:.{decimals}f}{PERCENT}".replace("-", MINUS)
-
-
-def duration(seconds: Any) -> str:
-    v = finite(seconds)
-    if v is None:
-        return UNKNOWN
-    if v < 100:
-        return f"{v:.1f} s" if v >= 0.1 or v == 0 else f"{1000 * v:.1f} ms"
-    minutes, rest = divmod(round(v), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def memory(size: Any) -> str:
-    v = finite(size)
-    if v is None:
-        return UNKNOWN
-    return f"{v / 1e9:.2f} GB" if v >= 1e9 else f"{v / 1e6:.0f} MB"
 
 
 def at(values: Any, position: int) -> Any:
@@ -113,7 +43,7 @@ def tiles(numbers: Json, target: Json, position: int) -> dict[str, list[str]]:
     metrics, path = part(target, "metrics") or {}, part(numbers, "path") or {}
     rmse, spread = finite(at(metrics.get("rmse"), position)), finite(target.get("unit_sd"))
     relative = (
-        f"{percent(rmse / spread, 0)} of the spread (sd) of y"
+        f"{fixed_percent(rmse / spread, 0)} of the spread (sd) of y"
         if rmse is not None and spread
         else "in units of y"
     )
@@ -121,7 +51,7 @@ def tiles(numbers: Json, target: Json, position: int) -> dict[str, list[str]]:
         "rmse": [number(rmse), relative],
         "nll": [number(at(metrics.get("nll"), position)), "nats per point; lower is better"],
         "coverage": [
-            percent(at(metrics.get("coverage"), position)),
+            fixed_percent(at(metrics.get("coverage"), position)),
             _chance(part(numbers, "points", "count")),
         ],
         "crps": [number(at(metrics.get("crps"), position)), "in units of y; lower is better"],
@@ -152,11 +82,11 @@ def _share(numbers: Json, position: int) -> list[str]:
     last = position == positions(numbers) - 1
     value = finite(share.get("value")) if last else None
     if value is None:
-        return [percent(at(path, position), 0), "of the variance of f at the points"]
+        return [fixed_percent(at(path, position), 0), "of the variance of f at the points"]
     error, method = finite(share.get("error")) or 0.0, share.get("method") or "exact"
     note = {"estimate": "between bounds", "neighbours": "at least"}.get(method, method)
     if error == 0:
-        shown = percent(value, 1) if value == 0 or value >= 0.0005 else f"below 0.1{PERCENT}"
+        shown = fixed_percent(value, 1) if value == 0 or value >= 0.0005 else f"below 0.1{PERCENT}"
         return [shown, f"of the variance of f, {note}{_most(share, 1)}"]
     decimals = 1 if error < 0.01 else 0
     text = f"{100 * value:.{decimals}f} ± {100 * error:.{decimals}f}{PERCENT}"
@@ -167,7 +97,7 @@ def _share(numbers: Json, position: int) -> list[str]:
 def _most(share: Json, decimals: int) -> str:
     """How much it is at most, where that is known to be less than all."""
     upper = finite(share.get("upper")) if share.get("method") == "estimate" else None
-    return "" if upper is None else f": at most {percent(upper, decimals)}"
+    return "" if upper is None else f": at most {fixed_percent(upper, decimals)}"
 
 
 def _time(numbers: Json, position: int) -> list[str]:

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError
+from itergp.fitted.formats import percent, roughly
+from itergp.fitted.points import Points
+from itergp.fitted.price import affordable_passes
 from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import prefix
 from itergp.posterior.uncertainty import (
@@ -20,9 +23,6 @@ from itergp.posterior.uncertainty import (
     ratio,
     taken_apart,
 )
-from itergp.report.measure.points import Points
-from itergp.report.measure.price import affordable_passes
-from itergp.report.measure.words import percent, roughly
 
 FEW = 40  # points of an estimate
 SHOWN = 200  # points of a decomposition

@@ -2,10 +2,10 @@
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from itergp.fitted.fit import Fit
 from itergp.linalg.gram import Gram
 from itergp.posterior.combined import Posterior
 from itergp.posterior.uncertainty import PASSES
@@ -15,9 +15,9 @@ CHECK = 2.0  # what a product in float64 costs beside one in float32: measured 1
 LEAST = 1.0  # seconds that a summary may always take
 
 
-def seconds_for(model: Any, share: float) -> float:
+def seconds_for(fit: Fit, share: float) -> float:
     """So much of the time of the fit."""
-    return max(LEAST, share * float(model.timings_.get("total") or 0.0))
+    return max(LEAST, share * float(fit.timings.get("total") or 0.0))
 
 
 def affordable_passes(posterior: Posterior, points: int, seconds: float) -> int:

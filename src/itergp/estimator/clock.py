@@ -1,0 +1,51 @@
+"""The wall clock of a call."""
+
+import time
+from dataclasses import dataclass, field
+
+from itergp.estimator.budgets import Budget
+
+
+@dataclass
+class Clock:
+    """The wall clock of a fit, from its first line on, and what each part took."""
+
+    budget: Budget
+    began: float = field(init=False)
+    timings: dict[str, float] = field(default_factory=dict)
+    _last: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began = self._last = time.perf_counter()
+
+    @property
+    def deadline(self) -> float | None:
+        """A little before the end: what comes after the last step takes a moment."""
+        seconds = self.budget.seconds
+        return None if seconds is None else self.began + seconds - min(0.2, 0.02 * seconds)
+
+    def left(self) -> Budget:
+        """The budget, with the seconds that are left of it."""
+        if self.deadline is None:
+            return self.budget
+        return Budget(seconds=max(1e-3, self.deadline - time.perf_counter()))
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.timings[name] = self.timings.get(name, 0.0) + now - self._last
+        self._last = now
+
+    def total(self, earlier: dict[str, float] | None = None) -> dict[str, float]:
+        """The seconds of each part so far, with those of earlier calls."""
+        now = self.timings | {"total": time.perf_counter() - self.began}
+        return (
+            now
+            if earlier is None
+            else earlier | {name: earlier.get(name, 0.0) + value for name, value in now.items()}
+        )
+
+    def after(self, earlier: dict[str, float]) -> dict[str, float]:
+        """The seconds of a model that was acted on once more, since its earlier calls: all of this call
+        went into acting."""
+        now = self.total()["total"]
+        return earlier | {name: earlier.get(name, 0.0) + now for name in ("act", "total")}

@@ -1,0 +1,197 @@
+"""Which hyper-parameters a fit has: learned, or as given."""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from itergp.data.rows import Merged, variances
+from itergp.errors import InputError, LearningWarning
+from itergp.estimator.budgets import LEARNING_SHARE
+from itergp.estimator.clock import Clock
+from itergp.estimator.names import Translated
+from itergp.estimator.progress import Watch
+from itergp.fitted.fit import Free, Noise
+from itergp.learning.endings import Ending, Learning
+from itergp.linalg.compute import Compute
+from itergp.prior.gp import Prior
+from itergp.prior.kernel import Kernel
+from itergp.prior.means import Mean
+from itergp.solver.problem import centred, check_kernel_values
+from itergp.validate import as_float64, choice
+
+if TYPE_CHECKING:
+    from itergp.learning import Learned
+
+START_NOISE = 0.1  # of the targets' variance, where learning begins
+METHODS = ("auto", "neighbours", "exact", "iterative", "sgpr", "elbo", "subset", "none")
+GIVEN = Learning(Ending.NOT_ASKED)
+
+
+def free(start: Translated, learns: bool, noise: Any) -> Free:
+    """What may be learned where anything may, for this kernel and this noise as they were asked for."""
+    kernel = learns and not start.keeps_kernel()
+    return Free(kernel, kernel and _is_learn(noise) and not start.keeps_noise())
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is to be fitted, and how; in the units of the fit."""
+
+    data: Merged
+    start: Translated
+    mean: Mean
+    noise: Any  # a variance, one for each target, or "learn"
+    learn: Any
+    policy: Any  # "auto" where it is chosen after learning, by the time that is left
+    compute: Compute
+    seed: int
+    learnable: Any = True  # whether a target tells something: values that differ; one flag for each
+
+    @property
+    def learns(self) -> bool:
+        """Whether anything is to be learned."""
+        return self.free.kernel
+
+    @property
+    def free(self) -> Free:
+        return free(self.start, self.method != "none", self.noise)
+
+    @property
+    def told(self) -> np.ndarray:
+        """The targets that take part in learning. The others would only draw the kernel that all share
+        towards nothing."""
+        return np.flatnonzero(np.broadcast_to(self.learnable, self.data.targets))
+
+    @property
+    def method(self) -> str:
+        """How hyper-parameters are learned; "none" where they are not."""
+        if isinstance(self.learn, bool | np.bool_):
+            return "auto" if self.learn else "none"
+        return choice("learn", self.learn, METHODS)
+
+
+@dataclass(frozen=True, eq=False)
+class Hyperparameters:
+    """Where learning ended, or what was given."""
+
+    kernel: Kernel
+    noise: Noise
+    learned: "Learned | None" = None
+    learning: Learning = GIVEN
+
+
+def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
+    """What is to be learned is learned, within its share of the time; the rest stays as given."""
+    check_kernel_values(plan.start.kernel, plan.data.X)
+    b = centred(Prior(plan.start.kernel, plan.mean), plan.data.X, plan.data.y)
+    noise, learn_noise = _first_noise(plan, b)
+    as_given = Hyperparameters(plan.start.kernel, noise)
+    if not plan.learns:
+        if learn_noise:
+            raise InputError(
+                "kernel: its hyper-parameters are fixed, but the noise is not; give noise=<number> "
+                "or learn=False."
+            )
+        return as_given
+    if not np.any(plan.learnable):
+        return replace(as_given, learning=Learning(Ending.NOTHING_TO_LEARN))
+    learned = _learned(plan, b, noise, learn_noise, clock, watch)
+    if learned is None:
+        return replace(as_given, learning=Learning(Ending.INTERRUPTED))
+    if learned.learning.falls_short:
+        warnings.warn(learned.learning.advice, LearningWarning, stacklevel=5)
+    if np.ndim(noise):
+        noise = np.array(noise)  # that of a target which tells nothing stays as it began
+        noise[plan.told] = learned.noise
+    else:
+        noise = learned.noise
+    return Hyperparameters(learned.kernel, noise, learned, learned.learning)
+
+
+def _learned(
+    plan: Plan, b: np.ndarray, noise: Noise, learn_noise: bool, clock: Clock, watch: Watch
+) -> "Learned | None":
+    """From the targets that tell something, within a share of the time; None after Ctrl-C."""
+    from itergp.learning import learn
+
+    if watch.interrupts.asked:
+        return None
+    data, told, seconds = plan.data, plan.told, clock.left().seconds
+    watch.begin("learning")
+    try:
+        with watch.interrupts.raised():
+            return learn(
+                data.X,
+                b[:, told],
+                plan.start.kernel,
+                _one_or_each(np.asarray(noise)[told]) if np.ndim(noise) else noise,
+                counts=None if (data.counts == 1).all() else data.counts,
+                scatter=_one_or_each(np.atleast_1d(data.scatter)[told]),
+                learn_noise=learn_noise,
+                method=plan.method,
+                seconds=None if seconds is None else LEARNING_SHARE * seconds,
+                seed=plan.seed,
+                callback=watch.learned,
+                compute=plan.compute,
+            )
+    except KeyboardInterrupt:
+        return None
+    finally:
+        watch.end()
+
+
+def _first_noise(plan: Plan, b: np.ndarray) -> tuple[Noise, bool]:
+    """The noise as given, or where learning begins; and whether it is to be learned."""
+    given = _given_noise(plan.noise, plan.start.noise, plan.data.targets)
+    if given is not None:
+        return given, False
+    if plan.method != "none" and not plan.start.keeps_noise():
+        return _start_noise(plan.start.noise, b, plan), True
+    if plan.start.noise is None:
+        raise InputError(
+            "noise is 'learn' but learn is False; give the noise variance as a number, such as noise=0.01."
+        )
+    return plan.start.noise, False
+
+
+def _is_learn(noise: Any) -> bool:
+    return isinstance(noise, str) and noise == "learn"
+
+
+def _start_noise(white: float | None, b: np.ndarray, plan: Plan) -> Noise:
+    """Where learning begins: a noise for each target; a number where there is one target."""
+    sizes, told, data = np.ones(b.shape[1]), plan.told, plan.data
+    if told.size:
+        sizes[told] = variances(b[:, told], data.counts, np.atleast_1d(data.scatter)[told])
+    return _one_or_each(START_NOISE * sizes if white is None else np.full(b.shape[1], white))
+
+
+def _one_or_each(values: np.ndarray) -> Noise:
+    """A number where there is one target."""
+    return float(values[0]) if values.size == 1 else values
+
+
+def _given_noise(noise: Any, white: float | None, targets: int) -> Noise | None:
+    """The noise variance where it is given: as a number, or as one for each target."""
+    if _is_learn(noise):
+        return None
+    listed = targets > 1 and isinstance(noise, list | tuple | np.ndarray)
+    several = listed and as_float64("noise", noise).shape == (targets,)
+    if not several and (
+        isinstance(noise, bool) or not isinstance(noise, int | float | np.integer | np.floating)
+    ):
+        each = f", one for each of the {targets} targets" if targets > 1 else ""
+        raise InputError(
+            f"noise is {noise!r}; expected 'learn' or a variance >= 0{each}. For one value per row, use "
+            "itergp.condition."
+        )
+    values = as_float64("noise", noise)
+    if not ((values >= 0) & (values < np.inf)).all():
+        raise InputError(f"noise is {noise!r}; expected 'learn' or a variance: a finite number >= 0.")
+    if white is not None:
+        raise InputError(
+            "noise is given twice: as a number and as a WhiteKernel in the kernel. Leave one of them out."
+        )
+    return values if several else float(noise)

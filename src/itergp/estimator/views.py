@@ -1,0 +1,64 @@
+"""The attributes of a fitted estimator: views of its one `Fit`."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar, overload
+
+from itergp.fitted.fit import Fit
+
+T = TypeVar("T")
+
+
+class View(Generic[T]):
+    """An attribute that is read off the fit. It cannot be set, and is missing before there is a fit."""
+
+    def __init__(self, read: Callable[[Fit], T]) -> None:
+        self.read = read
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, estimator: None, owner: type) -> "View[T]": ...
+
+    @overload
+    def __get__(self, estimator: object, owner: type) -> T: ...
+
+    def __get__(self, estimator: object | None, owner: type) -> "View[T] | T":
+        if estimator is None:
+            return self
+        fit = vars(estimator).get("_fit")
+        if fit is None:
+            raise AttributeError(f"{owner.__name__} has no attribute {self.name!r} before `fit`.")
+        return self.read(fit)
+
+    def __set__(self, estimator: object, value: T) -> None:
+        raise AttributeError(f"{self.name} is what a fit found, and cannot be set.")
+
+
+class FittedAttributes:
+    """Those that scikit-learn's users know, with an underscore at the end."""
+
+    _fit: Fit
+
+    posterior_ = View(lambda fit: fit.posterior)
+    kernel_ = View(lambda fit: fit.kernel)
+    noise_ = View(lambda fit: fit.noise)
+    status_ = View(lambda fit: fit.status)
+    learning_ = View(lambda fit: fit.learning)
+    trace_ = View(lambda fit: fit.trace)
+    timings_ = View(lambda fit: fit.timings)
+    scaling_ = View(lambda fit: fit.scaling)
+    row_counts_ = View(lambda fit: fit.counts)
+    scatter_ = View(lambda fit: fit.scatter)
+    first_rows_ = View(lambda fit: fit.first_rows)
+
+    @property
+    def fit_(self) -> Fit:
+        """All of them as one frozen value, with the parameters as they are now."""
+        if "_fit" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no attribute 'fit_' before `fit`.")
+        self._fit = self._fit.asked_with(self.get_params(deep=False))  # type: ignore[attr-defined]
+        return self._fit
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_fit" in vars(self)
