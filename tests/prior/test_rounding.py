@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from itergp import Compute, MaxActions, Prior, PseudoInput, condition
+from itergp import Compute, KernelError, MaxActions, Prior, PseudoInput, condition
+from itergp.linalg.gram import FLOAT32_ROWS, Gram
 from itergp.prior.distances import distance
 from itergp.prior.kernel import Kernel
 from itergp.prior.stationary import RBF, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
@@ -94,3 +95,66 @@ def test_a_steep_profile_in_single_precision_never_claims_less_than_the_exact_va
     K = kernel(X, X)
     exact = 1.0 - np.einsum("ij,ij->j", K, np.linalg.solve(K + noise * np.eye(300), K))
     assert (posterior.var(X) >= exact * (1.0 - 1e-9)).all()
+
+
+# Lengthscales far below the size of the inputs.
+
+STATIONARY = [RBF, Matern12, Matern32, Matern52, RationalQuadratic]
+PROFILES = {
+    RBF: lambda r: np.exp(-r * r / 2),
+    Matern12: lambda r: np.exp(-r),
+    Matern32: lambda r: (1 + np.sqrt(np.longdouble(3)) * r) * np.exp(-np.sqrt(np.longdouble(3)) * r),
+    Matern52: lambda r: (
+        (1 + np.sqrt(np.longdouble(5)) * r + 5 * r * r / 3) * np.exp(-np.sqrt(np.longdouble(5)) * r)
+    ),
+    RationalQuadratic: lambda r: 1 / (1 + r * r / 2),
+}
+
+
+@pytest.mark.parametrize("lengthscale", [1e-6, 1e-9, 1e-12, 1e-15, 1e-30, 1e-100, 1e-145])
+@pytest.mark.parametrize("kind", STATIONARY)
+def test_rows_that_are_very_many_lengthscales_apart_are_independent(kind, lengthscale):
+    rng = np.random.default_rng(0)
+    X, noise = rng.standard_normal((50, 2)), 0.1
+    y = np.sin(X[:, 0])
+    for d in (1, 2):
+        posterior = condition(Prior(kind(lengthscale)), X[:, :d], y, noise)
+        np.testing.assert_allclose(posterior.mean(X[:, :d]), y / (1 + noise), rtol=1e-7)
+        np.testing.assert_allclose(posterior.var(X[:, :d]), noise / (1 + noise), rtol=1e-7)
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-2, 1.0, 8.0, 50.0])
+@pytest.mark.parametrize("lengthscale", [1e-9, 1e-11, 1e-13])
+@pytest.mark.parametrize("kind", STATIONARY)
+def test_where_some_rows_are_close_in_lengthscales_rounding_is_within_its_bound(kind, lengthscale, apart):
+    """Against the same formula with eleven more bits. Pairs at a distance of `apart` lengthscales."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1.0, 1.0, (80, 1))
+    X[:20] = X[20:40] + apart * lengthscale
+    Z = X.astype(np.longdouble) / np.longdouble(lengthscale)
+    exact = PROFILES[kind](np.abs(Z - Z.T))
+    gram = Gram(kind(lengthscale), X, Compute(dtype="float64", engine="numpy"))
+    gram._origin = np.zeros(1)  # so that coordinates are as large as they are
+    error = np.linalg.norm(np.asarray(gram.columns(np.arange(80)) - exact, dtype=np.float64), axis=0)
+    assert (error <= gram.rounding(80, np.linalg.norm(exact.astype(np.float64), axis=0))).all()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("kind", STATIONARY)
+@pytest.mark.parametrize("lengthscale", [1e-147, 1e-154, 1e-200, [1.0, 1e-200]])
+def test_squared_distances_beyond_float64_are_refused(kind, lengthscale):
+    X = np.random.default_rng(5).standard_normal((30, 2))
+    with pytest.raises(KernelError, match=r"lengthscale|not finite"):
+        condition(Prior(kind(lengthscale)), X, X[:, 0], 0.1)
+
+
+def test_float32_that_cannot_hold_squared_distances_gives_way_or_is_refused():
+    X = np.random.default_rng(6).standard_normal((FLOAT32_ROWS + 1, 2))
+    prior, policy, stop = Prior(RBF(1e-25)), PseudoInput(X[:8]), MaxActions(8)
+    posterior = condition(prior, X, X[:, 0], 0.1, policy, stop, Compute(dtype="auto"))
+    assert posterior.problem.gram.dtype == np.float64
+    np.testing.assert_allclose(posterior.var(X[:8]), 0.1 / 1.1, rtol=1e-6)
+    with pytest.raises(KernelError, match=r"float32.*dtype='float64'"):
+        condition(prior, X, X[:, 0], 0.1, policy, stop, Compute(dtype="float32"))
+    coarse = condition(Prior(RBF(1e-12)), X[:500], X[:500, 0], 0.1, compute=Compute(dtype="float32"))
+    np.testing.assert_allclose(coarse.var(X[:8]), 0.1 / 1.1, rtol=1e-3)

@@ -90,7 +90,8 @@ class Gram:
         self._origin, self.work = record.origin, Work(record.passes, record.entries)
         self._diagonal = self._checked(np.array(kernel.diagonal(X), dtype=np.float64))
         self._k0 = np.maximum.accumulate(self._diagonal)
-        self._amplification = (0, 0.0)  # (rows, value): the last one asked for
+        # (rows, value) by precision: the last one asked for
+        self._amplification: dict[str, tuple[int, float]] = {}
         self._index: Once[Index] = Once()
 
     @staticmethod
@@ -105,8 +106,10 @@ class Gram:
     def fine_enough(self, N: np.ndarray, compute: Compute) -> "Gram":
         """float64 tiles from here on, where nobody asked for float32 and its rounding is no longer far below
         the noise."""
-        coarse = compute.dtype == "auto" and self.dtype == np.float32
-        return self.in_float64() if coarse and self.rounding(self.n) > FLOAT32_SHARE * N.min() else self
+        if compute.dtype != "auto" or self.dtype != np.float32:
+            return self
+        held = np.isfinite(self._amplified(self.n, "float32"))
+        return self if held and self.rounding(self.n) <= FLOAT32_SHARE * N.min() else self.in_float64()
 
     @property
     def n(self) -> int:
@@ -311,12 +314,22 @@ class Gram:
 
         `product_norm` is |K q|. Other rows play no part, so that appending them changes nothing.
         """
-        rows = max(1, rows)
-        last = self._amplification  # read once: another thread may ask for other rows
-        if last[0] != rows:
-            last = self._amplification = (rows, self.kernel.amplification(self._centred(self.X[:rows])))
-        incoherent = float(self._k0[rows - 1]) * last[1] * rows**0.5
-        return ROUNDING * UNIT[dtype or self.dtype.name] * (product_norm + incoherent)
+        rows, dtype = max(1, rows), dtype or self.dtype.name
+        amplification = self._amplified(rows, dtype)
+        if np.isinf(amplification):
+            raise KernelError(
+                f"dtype is float32, which cannot hold the squared distances of {type(self.kernel).__name__}: "
+                "its lengthscale is far below the size of the inputs. Give dtype='float64' or 'auto'."
+            )
+        incoherent = float(self._k0[rows - 1]) * amplification * rows**0.5
+        return ROUNDING * UNIT[dtype] * (product_norm + incoherent)
+
+    def _amplified(self, rows: int, dtype: str) -> float:
+        last = self._amplification.get(dtype)  # read once: another thread may ask for other rows
+        if last is None or last[0] != rows:
+            last = rows, self.kernel.amplification(self._centred(self.X[:rows]), dtype)
+            self._amplification[dtype] = last
+        return last[1]
 
     def extended(self, X: np.ndarray) -> "Gram":
         """The Gram of the same data with more rows: counts go on, whole stored tiles stay."""

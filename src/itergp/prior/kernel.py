@@ -89,9 +89,9 @@ class Kernel(ABC):
         metric."""
         return None
 
-    def amplification(self, X: np.ndarray) -> float:
-        """How much rounding grows: entries evaluated in precision u err by about u * amplification * k(x,
-        x), in the mean.
+    def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
+        """How much rounding grows: entries evaluated in `dtype`, with unit u, err by about
+        u * amplification * k(x, x), in the mean. Infinity where float32 cannot hold what k is made of.
 
         Here measured on a few rows, which serves any kernel; where the formula is known, derived from it.
         """
@@ -185,8 +185,8 @@ class Scaled(_Combined):
     def embedding(self, X: np.ndarray) -> np.ndarray | None:
         return self.kernel.embedding(X)
 
-    def amplification(self, X: np.ndarray) -> float:
-        return 1.0 + self.kernel.amplification(X)
+    def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
+        return 1.0 + self.kernel.amplification(X, dtype)
 
     def check_features(self, d: int) -> None:
         self.kernel.check_features(d)
@@ -221,8 +221,8 @@ class _Pair(_Combined):
 class Sum(_Pair):
     """k1 + k2"""
 
-    def amplification(self, X: np.ndarray) -> float:
-        return 1.0 + max(self.left.amplification(X), self.right.amplification(X))
+    def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
+        return 1.0 + max(self.left.amplification(X, dtype), self.right.amplification(X, dtype))
 
     def evaluate(self, X0: Array, X1: Array, leaf: Callable[[Kernel, Array, Array], Array]) -> Array:
         return self.left.evaluate(X0, X1, leaf) + self.right.evaluate(X0, X1, leaf)
@@ -242,8 +242,8 @@ class Sum(_Pair):
 class Product(_Pair):
     """k1 * k2"""
 
-    def amplification(self, X: np.ndarray) -> float:
-        return self.left.amplification(X) + self.right.amplification(X)
+    def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
+        return self.left.amplification(X, dtype) + self.right.amplification(X, dtype)
 
     def evaluate(self, X0: Array, X1: Array, leaf: Callable[[Kernel, Array, Array], Array]) -> Array:
         return self.left.evaluate(X0, X1, leaf) * self.right.evaluate(X0, X1, leaf)
@@ -308,8 +308,8 @@ class OnColumns(_Combined):
     def embedding(self, X: np.ndarray) -> np.ndarray | None:
         return self.kernel.embedding(self._select(X))
 
-    def amplification(self, X: np.ndarray) -> float:
-        return self.kernel.amplification(self._select(X))
+    def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
+        return self.kernel.amplification(self._select(X), dtype)
 
     def check_features(self, d: int) -> None:
         if max(self.columns) >= d:

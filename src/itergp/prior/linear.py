@@ -27,7 +27,7 @@ class Linear(Kernel):
     def check_features(self, d: int) -> None:
         check_sizes(self, d)
 
-    def amplification(self, X: np.ndarray) -> float:
+    def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
         return 4.0 + X.shape[1]
 
     def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 ROWS, MOVED = 256, 64  # the first rows, which stay when data are appended; and how many of them are moved
 UNIT = float(np.finfo(np.float32).eps) / 2
 POINTS_PER_DECADE = 64
+FAR = 1e8  # lengthscales: from here on rounding would be seen in float64 too, if rows were that close
 
 
 def measured(kernel: Callable[[Any, Any], Any], X: np.ndarray) -> float:
@@ -37,6 +39,22 @@ def of_profile(profile: Callable[[Any], Any], size: float, farthest: float) -> f
         own = _largest(rounded - np.asarray(profile(s.astype(np.float64)))) / UNIT
         steepest = _largest(np.diff(values) / np.diff(r))
     return 4.0 + own + 2.0 * max(1.0, steepest) * size
+
+
+def where_steep(profile: Callable[[Any], Any], F: np.ndarray, rounded: np.ndarray, dtype: str) -> float:
+    """|phi| x how steep the profile is from the nearest other row on, in the mean over rows: far away k is 0,
+    however distances are rounded. `F` is phi(x), and `rounded` the size of its rounding, both by rows.
+
+    A profile that is a mixture of exp(-r^2 / 2 l^2), as all here are, falls at most as fast as
+    profile(r^2 / 4) / r. Rows that are equal have a distance of 0 without any rounding.
+    """
+    largest = float(np.abs(F).max())
+    points, row = np.unique(F / largest, axis=0, return_inverse=True)
+    r = largest * cKDTree(points).query(points, k=[2])[0][row.reshape(-1), 0]  # infinite where all are equal
+    r = np.maximum(0.0, r - 2.0 * np.finfo(dtype).eps * rounded.max())
+    with np.errstate(all="ignore"):
+        steep = np.asarray(profile((r / 2.0) ** 2)) / r
+    return float(np.sqrt(np.mean((rounded * np.where(steep < 1.0, steep, 1.0)) ** 2)))
 
 
 def _largest(values: np.ndarray) -> float:

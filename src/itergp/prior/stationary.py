@@ -61,19 +61,32 @@ class Stationary(Kernel):
     def embedding(self, X: np.ndarray) -> np.ndarray:
         return self.features(X)
 
-    def amplification(self, X: np.ndarray) -> float:
+    def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
         # coordinates are rounded by u |phi|, so distances by twice that, and no profile here is steeper than
         # 1 in distance
-        size = self._rounded(X)
+        squares = self._rounded(X)
+        size = float(np.sqrt(squares.mean()))
+        if not squares.max() < float(np.finfo(dtype).max) / 1e16:  # below, s exp(-r) vanishes in all engines
+            if dtype == "float32":
+                return float("inf")
+            raise KernelError(
+                f"{type(self).__name__}.lengthscale is {self.lengthscale!r}, but inputs are as large as "
+                f"{np.abs(X).max():.2g}: in units of it, squared distances are too large for float64. Give "
+                "a longer lengthscale, or rescale the inputs."
+            )
         derived = 4.0 + 2.0 * size
         if type(self).__module__ == __name__:
-            return derived
+            if size < rounding.FAR:
+                return derived
+            steep = rounding.where_steep(self.profile, self.features(X), np.sqrt(squares), dtype)
+            return min(derived, 4.0 + 2.0 * steep)
         farthest = 2.0 * float(np.abs(self.features(X[: rounding.ROWS])).max(initial=0.0)) + 1.0
         return max(derived, rounding.measured(self, X), rounding.of_profile(self.profile, size, farthest))
 
-    def _rounded(self, X: np.ndarray) -> float:
-        """By how many u the coordinates phi(x) are rounded, in the mean."""
-        return float(np.sqrt((self.features(X) ** 2).sum(axis=1).mean()))
+    def _rounded(self, X: np.ndarray) -> np.ndarray:
+        """By how many u the coordinates phi(x) of each row are rounded, squared."""
+        with np.errstate(over="ignore"):
+            return (self.features(X) ** 2).sum(axis=1)
 
     def check_features(self, d: int) -> None:
         check_sizes(self, d)
@@ -181,10 +194,11 @@ class Periodic(Stationary):
     def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> spectra.Frequencies:
         return spectra.isotropic(rng, size, dimension, spectra.gaussian(dimension))
 
-    def _rounded(self, X: np.ndarray) -> float:
+    def _rounded(self, X: np.ndarray) -> np.ndarray:
         # rounding of the angle, on the circle
         angle = (1.0 + 2.0 * np.pi * np.abs(X) / self.period) / self.lengthscale
-        return float(np.sqrt((angle**2).sum(axis=1).mean()))
+        with np.errstate(over="ignore"):
+            return (angle**2).sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +220,7 @@ class Constant(Kernel):
     def stationary(self) -> bool:
         return True
 
-    def amplification(self, X: np.ndarray) -> float:
+    def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
         return 1.0
 
     def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
