@@ -2,6 +2,7 @@
 says so."""
 
 import numbers
+import unicodedata
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from itergp.errors import InputError
 
 Array = np.ndarray
 LARGEST_COUNT = 2**53
+# Categories of characters that change how others look, or that nobody sees: control, format, ends of lines,
+# halves of characters, private use.
+_UNSEEN = {"Cc", "Cf", "Zl", "Zp", "Cs", "Co"}
 
 
 def as_float64(name: str, value: ArrayLike) -> Array:
@@ -133,3 +137,13 @@ def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(repr, allowed))}.")
     return value
+
+
+def unseen(letter: str) -> bool:
+    """Whether a character is one of those that nobody sees; tabs and ends of lines are seen."""
+    return letter not in "\t\n" and unicodedata.category(letter) in _UNSEEN
+
+
+def visible(text: str) -> str:
+    """Text with what is unseen in it written out, as Python writes it."""
+    return "".join(letter.encode("unicode_escape").decode() if unseen(letter) else letter for letter in text)

@@ -54,6 +54,8 @@ COUNTED = {
     "3 passes": MaxPasses(3),
 }
 BAD = [
+    "\u0663s",
+    "\uff15s",
     "30",
     "",
     "s",

@@ -1,6 +1,8 @@
 """What comes in at the door: answers for any scale that float64 can hold, and errors of this library for
 all else."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from itergp import (
     MaxActions,
     MemoryLimitError,
     Periodic,
+    PrecisionWarning,
     Prior,
     condition,
 )
@@ -163,3 +166,62 @@ def test_a_checkpoint_has_a_name_that_the_system_can_have(path, tmp_path, monkey
     with pytest.raises(InputError, match="checkpoint"):
         IterGPRegressor(noise=0.01, learn=False, checkpoint=path).fit(X, Y)
     assert not list(tmp_path.iterdir())
+
+
+# Sizes of y.
+
+
+@pytest.mark.parametrize("size", [1e-147, 1e-154, 1e-200, 1e-300])
+def test_targets_whose_squares_are_not_in_float64_are_refused_without_scaling(size):
+    with pytest.raises(InputError, match=r"y is at most .* normalize is False.*normalize=True"):
+        IterGPRegressor(normalize=False).fit(X, size * Y)
+    with pytest.raises(InputError, match="normalize=True"):
+        IterGPRegressor(normalize=False).fit(X, np.column_stack([Y, size * Y]))
+
+
+def test_without_scaling_the_smallest_targets_are_fitted_as_any(recwarn):
+    plain, small = (IterGPRegressor(normalize=False).fit(X, size * Y) for size in (1.0, 1e-144))
+    for one, other in zip(plain.predict(X, return_std=True), small.predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(other / 1e-144, one, rtol=0.05, atol=0.01)
+    IterGPRegressor(normalize=False, learn=False, noise=0.1).fit(X, 0.0 * Y)  # nothing to lose
+    small.partial_fit(X[:1] + 0.5, [0.0])
+    small.partial_fit(X[:1] + 0.6, [1e-300])
+
+
+@pytest.mark.parametrize("size", [1e-158, 1e-160, 1e-200, 1e-300])
+def test_variances_that_vanish_in_units_of_y_squared_are_told(size):
+    model = IterGPRegressor(noise=1e-4, learn=False).fit(X, size * Y)
+    plain = IterGPRegressor(noise=1e-4, learn=False).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, std = model.predict(X, return_std=True)
+        model.interval(X)
+    np.testing.assert_allclose(std / size, plain.predict(X, return_std=True)[1], rtol=1e-6)
+    for call in (model.decompose, model.certify, lambda X: model.predict(X, return_cov=True)):
+        with pytest.warns(PrecisionWarning, match="units of y squared"):
+            call(X[:5])
+
+
+def test_small_targets_whose_variances_are_in_float64_pass_without_a_word():
+    model = IterGPRegressor(noise=0.1, learn=False).fit(X, 1e-148 * Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.decompose(X)
+        model.predict(X, return_cov=True)
+
+
+@pytest.mark.parametrize("kind", [np.longdouble, np.float64, np.float32, np.float16])
+def test_a_level_is_any_float(kind):
+    model = IterGPRegressor(noise=0.01, learn=False).fit(X, Y)
+    np.testing.assert_array_equal(model.interval(X, kind(0.5)), model.interval(X, 0.5))
+
+
+def test_what_scikit_learn_says_of_names_moves_no_terminal():
+    pd = pytest.importorskip("pandas")
+    names = ["\x1b[31mred", "\u202eevil"]
+    model = IterGPRegressor(noise=0.01, learn=False).fit(pd.DataFrame(X, columns=names), Y)
+    with pytest.raises(InputError, match="feature names") as told:
+        model.predict(pd.DataFrame(X, columns=["\x1b[2J", "\u200bx"]))
+    for hidden in "\x1b\u202e\u200b":
+        assert hidden not in str(told.value)
+    assert r"\x1b[2J" in str(told.value)

@@ -19,6 +19,7 @@ from itergp import Compute, InputError, MemoryLimitError
         ("2GiB", 2**31),
         ("1.5k", 1500),
         (" 7 ki b", None),
+        ("\u0663GB", None),
     ],
 )
 def test_bytes_are_read_as_people_write_them(text, number):

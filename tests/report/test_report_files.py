@@ -121,6 +121,20 @@ def test_the_card_shows_no_control_character():
     assert "a\ufffd[31m\ufffd" in shown
 
 
+UNSEEN = "\u2028\u2029\u200b\u200d\u00ad\ufeff\U000e0041\ue000\x85\x9b"
+
+
+def test_nothing_unseen_is_in_a_report(tmp_path):
+    pd = pytest.importorskip("pandas")
+    names = [f"a{letter}b" for letter in UNSEEN]
+    frame = pd.DataFrame(np.random.default_rng(0).standard_normal((40, len(names))), columns=names)
+    model = IterGPRegressor(noise=0.1, learn=False, budget="3 actions").fit(frame, frame[names[0]])
+    model.report(tmp_path / "report.html")
+    for text in ((tmp_path / "report.html").read_text(encoding="utf-8"), card(model.fit_)):
+        assert not set(UNSEEN) & set(text)
+    assert "a\ufffdb" in text
+
+
 def test_the_summary_and_the_page_use_the_same_words():
     from itergp.cli import drawing, measuring
     from itergp.fitted import formats as words

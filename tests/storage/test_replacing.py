@@ -287,3 +287,23 @@ def test_names_with_letters_of_patterns(tmp_path):
     assert os.path.exists(temporary)
     write(path)
     assert os.listdir(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("letter", ["x", "\u00fc"])
+@pytest.mark.parametrize("size", [99, 101, 240, 255])
+def test_a_name_may_be_as_long_as_the_system_allows(size, letter, model, tmp_path):
+    name = letter * (size // len(letter.encode()))
+    process, temporary = start(tmp_path / name, "dies")
+    process.communicate()
+    assert os.path.exists(temporary)
+    save(model, tmp_path / name)
+    assert os.listdir(tmp_path) == [name]
+    assert IterGPRegressor.load(tmp_path / name).posterior_.rank == 6
+
+
+@pytest.mark.parametrize("ending", ["/", "/.", "/.."])
+def test_the_name_of_a_folder_is_no_name_of_a_file(ending, model, tmp_path):
+    for call in (model.save, model.report):
+        with pytest.raises(StorageError, match="name of a folder"):
+            call(f"{tmp_path}/new{ending}")
+    assert not os.listdir(tmp_path)

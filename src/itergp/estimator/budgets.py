@@ -48,7 +48,7 @@ class Budget:
         if isinstance(value, StoppingCriterion):
             return Budget(stop=value)
         match = (
-            re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value.lower())
+            re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*", value.lower())
             if isinstance(value, str)
             else None
         )

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from itergp.errors import InputError
-from itergp.validate import Array, count
+from itergp.validate import Array, count, visible
 
 
 class InputTypeError(InputError, TypeError):
@@ -64,10 +64,12 @@ def _clear_errors() -> Iterator[None]:
             "X or y holds an integer that is too large for float64; expected numbers below 1e308."
         ) from None
     except TypeError as error:
-        raise InputTypeError(f"{error}. X and y must hold numbers: encode or convert what is not.") from None
+        raise InputTypeError(
+            f"{visible(str(error))}. X and y must hold numbers: encode or convert what is not."
+        ) from None
     except ValueError as error:
         advice = " Drop or impute those rows first." if str(error).startswith("Input y contains") else ""
-        raise InputError(f"{error}{advice}") from None
+        raise InputError(f"{visible(str(error))}{advice}") from None
 
 
 def _named(X: Any) -> Any:
@@ -176,7 +178,7 @@ def interval_reach(level: Any) -> float:
     """How many standard deviations from its mean the central interval of this probability reaches."""
     if isinstance(level, bool) or not isinstance(level, int | float | np.floating) or not 0 < level < 1:
         raise InputError(f"level is {level!r}; expected a probability between 0 and 1, such as 0.95.")
-    reach = float(ndtri(0.5 + level / 2))
+    reach = float(ndtri(0.5 + float(level) / 2))
     if not np.isfinite(reach):
         raise InputError(f"level is {level!r}, which float64 cannot tell from 1; expected at most 1 - 3e-16.")
     return reach

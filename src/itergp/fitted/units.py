@@ -1,17 +1,19 @@
 """Standardising inputs and targets, and undoing it: the one place that knows both units."""
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from itergp.data.spread import CONSTANT, binary_unit, centre_and_spread
-from itergp.errors import InputError
+from itergp.errors import InputError, PrecisionWarning
 from itergp.plots.slices import Data, training_data
 from itergp.posterior.uncertainty import Shares
 from itergp.validate import Array
 
 LARGEST = 1e100  # in scaled units: squares and sums of squares stay in float64
+SMALLEST = 1e-146  # of the largest target: squares of what is 1e-8 of it still have all their digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +38,13 @@ class Scaling:
     @staticmethod
     def none(X: Array, y: Array) -> "Scaling":
         """The identity, for `normalize=False`."""
+        sizes = np.abs(y).max(axis=0)
+        if ((sizes > 0) & (sizes < SMALLEST)).any():
+            raise InputError(
+                f"y is at most {sizes[sizes > 0].min():.2g} in size, and normalize is False: its squares, "
+                "the variances, are too small for float64. Use normalize=True, or multiply y by a large "
+                "number."
+            )
         return Scaling(np.zeros(X.shape[1]), np.ones(X.shape[1]), np.zeros(y.shape[1:]), np.ones(y.shape[1:]))
 
     # To scaled units.
@@ -61,7 +70,17 @@ class Scaling:
 
         With `own` each target has its own, so that they come as (m, t).
         """
-        return variance * self.y_scale**2 if own else np.multiply.outer(variance, self.y_scale**2)
+        scaled = variance if own else np.multiply.outer(variance, np.ones_like(self.y_scale))
+        out = scaled * self.y_scale**2
+        if np.min(self.y_scale) < SMALLEST and _vanished(out, scaled):
+            warnings.warn(
+                "Variances are in units of y squared, and y is so small that float64 has few digits for "
+                f"them, or none: it varies by {np.min(self.y_scale):.2g}. Use standard deviations "
+                "(return_std, interval), or multiply y by a large number before fit.",
+                PrecisionWarning,
+                stacklevel=3,
+            )
+        return out
 
     def size(self, size: Array, own: bool = False) -> Array:
         """Differences of means (m,): (m,), or (m, t) for several targets; with `own` they come as (m, t)."""
@@ -133,6 +152,12 @@ def _mean_and_scale(A: Array) -> tuple[Array, Array]:
     A = A / unit
     mean, scale = A.mean(axis=0), A.std(axis=0)
     return unit * mean, np.where(scale > CONSTANT * np.abs(A).max(axis=0), unit * scale, 1.0)
+
+
+def _vanished(out: Array, variance: Array) -> bool:
+    """Whether some of these variances, beside the largest, have lost digits in other units."""
+    seen = np.abs(variance) > np.finfo(np.float64).eps * np.abs(variance).max(initial=0.0)
+    return bool((seen & (np.abs(out) < np.finfo(np.float64).tiny)).any())
 
 
 def _bounded(name: str, A: Array) -> Array:

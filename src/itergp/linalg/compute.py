@@ -31,7 +31,7 @@ def parse_bytes(name: str, value: Any) -> int:
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0:
         return int(value)
     match = (
-        re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", value.upper())
+        re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]I?|)B?\s*", value.upper())
         if isinstance(value, str)
         else None
     )

@@ -111,7 +111,7 @@ def _require(needed: int, what: str, remedy: str) -> None:
 def _blas_threads() -> int:
     """That BLAS starts when it is loaded."""
     asked = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or ""
-    return min(int(asked), cores()) if asked.isdigit() and int(asked) > 0 else cores()
+    return min(int(asked), cores()) if asked.isdecimal() and int(asked) > 0 else cores()
 
 
 def _jax_has_started() -> bool:

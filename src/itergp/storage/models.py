@@ -11,6 +11,7 @@ from itergp.posterior.targets import TargetPosterior
 from itergp.posterior.uncertainty import is_exact
 from itergp.storage.checks import numbers
 from itergp.storage.files import Tensors, read, reading, write
+from itergp.storage.replacing import file_path
 from itergp.storage.specs import decode, encode, json_value, putting, table
 from itergp.storage.states import (
     NotStored,
@@ -46,7 +47,7 @@ def save(
     Where each target has a noise of its own, the file has the run that they share and these noises. What
     each target makes of it is computed again, from K Q: so that stays.
     """
-    path, tensors = Path(path), Tensors()
+    tensors = Tensors()
     own = posterior.noise if isinstance(posterior, TargetPosterior) else None
     # K Q is needed at rank n too, where rounding adds to the variance
     products = refinable or isinstance(posterior, TargetPosterior) or not is_exact(posterior)
@@ -63,7 +64,7 @@ def save(
         tensors |= {"target_noise": own, "b": posterior.problem.b}
     tensors |= columns(state.belief, 0, state.basis.size, refinable, products)
     try:
-        write(path, KIND, value, tensors)
+        write(file_path(path), KIND, value, tensors)
     except (OSError, ValueError) as error:  # ValueError: no name of a file
         raise StorageError(
             f"{path} cannot be written: {getattr(error, 'strerror', None) or error}."

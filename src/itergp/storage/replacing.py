@@ -8,6 +8,7 @@ replaced by one: it is refused too.
 
 import contextlib
 import errno
+import hashlib
 import itertools
 import os
 import re
@@ -27,6 +28,7 @@ _KINDS = {
 }
 # of a temporary file: the process that writes it, a number drawn once for it, and that of the file
 _ENDING = r"\.(?P<pid>[1-9]\d{0,9})\.(?P<drawn>[0-9a-f]{4})[0-9a-f]{4}\.tmp"
+LONGEST_STEM = 100  # bytes
 _DRAWN, _FILES = secrets.token_hex(2), itertools.count()
 
 
@@ -64,8 +66,9 @@ def replacing(path: Path) -> Iterator[Path]:
     if reason is not None:
         raise OSError(errno.EACCES, reason)
     path = Path(os.path.realpath(path))
-    sweep(path.parent, re.escape(path.name))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{_DRAWN}{next(_FILES) % 65536:04x}.tmp")
+    stem = _stem(path.name)
+    sweep(path.parent, re.escape(stem))
+    temporary = path.with_name(f".{stem}.{os.getpid()}.{_DRAWN}{next(_FILES) % 65536:04x}.tmp")
     held = Held(_created_like(path, temporary))
     try:
         lock(held.descriptor)  # for the eyes of sweepers
@@ -76,6 +79,19 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         held.release()
         temporary.unlink(missing_ok=True)
+
+
+def _stem(name: str) -> str:
+    """What a temporary file has of the name: all of it, unless it would become too long."""
+    text = os.fsencode(name)
+    return name if len(text) <= LONGEST_STEM else hashlib.sha256(text).hexdigest()[:32]
+
+
+def file_path(path: str | os.PathLike[str]) -> Path:
+    """The path of a file; OSError for the name of a folder, which `Path` would turn into that of a file."""
+    if os.path.basename(os.fspath(path)) in ("", os.curdir, os.pardir) and os.fspath(path):
+        raise OSError(errno.EISDIR, "it is the name of a folder. Give that of a file")
+    return Path(path)
 
 
 def _created_like(path: Path, temporary: Path) -> int:

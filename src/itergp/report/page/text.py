@@ -2,14 +2,12 @@
 text."""
 
 import math
-import re
 from typing import Any
 
 from itergp.fitted.formats import PERCENT, count, duration, finite, fixed_percent, number
+from itergp.validate import unseen
 
 FORMAT = "itergp-report/1"
-# Control characters but for tabs and ends of lines, marks of direction, and halves of characters.
-UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 Json = dict[str, Any]
 
 
@@ -20,7 +18,9 @@ def harmless(value: Any) -> Any:
         return {harmless(str(key)): harmless(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [harmless(item) for item in value]
-    return UNSEEN.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
+    if not isinstance(value, str) or (value.isascii() and value.isprintable()):
+        return value
+    return "".join("\N{REPLACEMENT CHARACTER}" if unseen(letter) else letter for letter in value)
 
 
 def at(values: Any, position: int) -> Any:

@@ -2,28 +2,30 @@
 
 import json
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from itergp.errors import StorageError
-from itergp.storage.replacing import replacing
+from itergp.storage.replacing import file_path, replacing
 
 
 def write_page(path: str | PathLike[str], numbers: dict[str, Any]) -> None:
     """The HTML page of these numbers."""
     from itergp.report.page.page import render
 
-    _write(Path(path), render(numbers))
+    _write(path, render(numbers))
 
 
 def write_twin(path: str | PathLike[str], numbers: dict[str, Any]) -> None:
     """The numbers themselves, as JSON."""
-    _write(Path(path), json.dumps(numbers, allow_nan=False, indent=1) + "\n")
+    _write(path, json.dumps(numbers, allow_nan=False, indent=1) + "\n")
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: str | PathLike[str], text: str) -> None:
     try:
-        with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
+        with (
+            replacing(file_path(path)) as temporary,
+            open(temporary, "w", encoding="utf-8", newline="") as file,
+        ):
             file.write(text)
     except (OSError, ValueError) as error:  # ValueError: no name of a file
         raise StorageError(

@@ -30,7 +30,7 @@ WORK_PER_CALL = 3e8  # kernel evaluations and column products between two ticks:
 def default_threads() -> int:
     """The cores this process may use, or fewer where the usual environment variables say so."""
     limits = [os.environ.get(name, "") for name in ("ITERGP_NUM_THREADS", "OMP_NUM_THREADS")]
-    asked = [int(limit) for limit in limits if limit.isdigit() and int(limit) > 0]
+    asked = [int(limit) for limit in limits if limit.isdecimal() and int(limit) > 0]
     return min([cores(), *asked[:1]])
 
 
