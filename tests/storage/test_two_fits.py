@@ -265,6 +265,23 @@ def test_a_checkpoint_with_missing_files_starts_anew_with_a_warning(kind, tmp_pa
     assert fit(tmp_path)[1] == 8
 
 
+@pytest.mark.parametrize("how", ["empty", "another", "folder"])
+@pytest.mark.parametrize("kind", ["columns", "state", "memory", "manifest"])
+def test_a_checkpoint_with_files_of_something_else_is_refused_with_what_to_do(kind, how, tmp_path):
+    fit(tmp_path)
+    names = sorted(named_in(tmp_path))
+    spoiled = tmp_path / next(name for name in [*names, MANIFEST] if name.startswith(kind))
+    other = next(name for name in names if not name.startswith(kind))
+    spoiled.unlink()
+    {
+        "empty": spoiled.touch,
+        "another": lambda: shutil.copy(tmp_path / other, spoiled),
+        "folder": spoiled.mkdir,
+    }[how]()
+    with pytest.raises(StorageError, match=rf"from the beginning, delete the folder {tmp_path}\."):
+        fit(tmp_path)
+
+
 def test_files_of_others_stay_and_what_a_killed_fit_left_goes(tmp_path):
     fit(tmp_path, 4)
     own = manifest(tmp_path)["number"]

@@ -39,7 +39,7 @@ _FILE = re.compile(r"(columns|state|memory)-[0-9a-f]{16}(-[0-9a-f]{8})?\.safeten
 
 
 class NotOurs(StorageError):  # noqa: N818 (a kind of it, for `_attempt`)
-    """Another fit works on this checkpoint, or its lock is a file of something else."""
+    """A checkpoint that another fit works on, or that is another fit's, or whose lock is none."""
 
 
 def fingerprint(problem: Problem, policy: Any, seed: int = 0, **more: Any) -> dict[str, Any]:
@@ -150,12 +150,18 @@ class Checkpoint:
             pass
 
     @contextlib.contextmanager
-    def _free_after_errors(self) -> Iterator[None]:
-        """Errors are kept by whoever looks at them, and this object with them."""
+    def _reading(self) -> Iterator[None]:
+        """Errors say what to do, and let go of the folder: whoever looks at them keeps them, and this object
+        with them."""
         try:
-            yield
-        except BaseException:
+            with reading(self.path / MANIFEST):
+                yield
+        except BaseException as error:
             self.close()
+            if isinstance(error, StorageError) and not isinstance(error, NotOurs):
+                raise StorageError(
+                    f"{error} To start from the beginning, delete the folder {self.path}."
+                ) from error.__cause__
             raise
 
     # Writing.
@@ -278,7 +284,7 @@ class Checkpoint:
         manifest = self.read_manifest()
         if manifest is None or manifest["state"] is None or self._lacks_files():
             return None
-        with self._free_after_errors(), reading(self.path / MANIFEST):
+        with self._reading():
             value, head = self._get("state", manifest["state"])
             acting = policy if value["entered"] else None
             self._check(manifest["problem"], _identity(problem, acting))
@@ -295,7 +301,7 @@ class Checkpoint:
             self._hold_if_possible()
         if not path.exists():
             return None
-        with self._free_after_errors(), reading(path):
+        with self._reading():
             manifest = read_text(path, "checkpoint")
             self._check(manifest["fingerprint"], self.fingerprint)
             found = {name: manifest[name] for name in _FIELDS}
@@ -329,7 +335,7 @@ class Checkpoint:
     def _check(self, there: dict[str, Any], here: dict[str, Any]) -> None:
         for field in sorted(there.keys() | here.keys()):
             if there.get(field) != here.get(field):
-                raise StorageError(
+                raise NotOurs(
                     f"checkpoint {self.path} belongs to another fit: its {field} differs "
                     f"({_short(there.get(field))} there, "
                     f"{_short(here.get(field))} here). Give another folder, or delete this one to start anew."
