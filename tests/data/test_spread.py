@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from itergp import IterGPRegressor, Matern32
+from itergp.data.rows import Rows
 from itergp.data.spread import DOMINATED, centre_and_spread
 from itergp.fitted.units import Scaling
 from itergp.learning.parameters import LENGTH_RANGE, Space
-from itergp.learning.rows import Rows
 
 
 def rare(rng, n, share):

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from helpers import make_data
+from itergp.data.rows import Rows
 from itergp.prior.parameters import parameters, with_parameters
 
 
@@ -24,6 +25,10 @@ class Repeated:
     @property
     def merged(self):
         return {"counts": self.counts, "scatter": self.scatter}
+
+    @property
+    def rows(self):
+        return Rows(self.X, self.y, self.counts, self.scatter)
 
 
 def repeated(n=24, targets=2, seed=0, most=3):

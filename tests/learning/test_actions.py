@@ -17,6 +17,7 @@ from itergp import (
     UnitVector,
     condition,
 )
+from itergp.data.rows import Rows
 from itergp.learning.actions import elbo, projected
 from itergp.learning.exact import exact
 
@@ -73,8 +74,8 @@ def test_the_bound_holds_at_other_parameters_with_actions_held_fixed(policy):
     data = repeated()
     posterior, _ = run("matern32", policy, data)
     bound, target = (
-        elbo(data.X, data.y, posterior.actions, **data.merged),
-        exact(data.X, data.y, **data.merged),
+        elbo(data.rows, posterior.actions),
+        exact(data.rows),
     )
     for k, noise in ((Matern32(0.2), 0.05), (5.0 * Matern32(1.5), 0.01), (KERNELS["rbf"], 0.5)):
         assert bound(k, noise).value >= target(k, noise).value
@@ -83,9 +84,7 @@ def test_the_bound_holds_at_other_parameters_with_actions_held_fixed(policy):
 def test_the_bound_does_not_depend_on_the_basis_of_the_actions():
     data = repeated()
     S = np.random.default_rng(0).standard_normal((24, 5))
-    values = [
-        elbo(data.X, data.y, Q, **data.merged)(KERNELS["sum"], 0.05).value for Q in (S, np.linalg.qr(S)[0])
-    ]
+    values = [elbo(data.rows, Q)(KERNELS["sum"], 0.05).value for Q in (S, np.linalg.qr(S)[0])]
     assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
@@ -107,7 +106,7 @@ def test_single_precision_tiles_are_near():
     data, k = make_data(300), KERNELS["matern32"]
     posterior = condition(Prior(k), data.X, data.y, 0.05, PseudoInput(), MaxActions(30))
     exactly, nearly = (
-        elbo(data.X, data.y, posterior.actions, compute=Compute(dtype))(k, 0.05)
+        elbo(Rows.of(data.X, data.y), posterior.actions, compute=Compute(dtype))(k, 0.05)
         for dtype in ("float64", "float32")
     )
     assert exactly.value != nearly.value
@@ -121,7 +120,7 @@ def test_minimising_the_bound_raises_the_elbo_of_a_new_run():
     actions."""
     data, k, noise = make_data(60), 1.0 * Matern32(0.2), 0.3
     posterior = condition(Prior(k), data.X, data.y, noise, ConjugateGradient(), MaxActions(6))
-    found = elbo(data.X, data.y, posterior.actions)(k, noise)
+    found = elbo(Rows.of(data.X, data.y), posterior.actions)(k, noise)
     better = Matern32(0.2 - 1e-3 * np.sign(found.kernel["kernel.lengthscale"]))
     Q = posterior.actions
     again = condition(
@@ -145,11 +144,11 @@ def test_a_product_under_way_hears_its_tick():
             else condition(Prior(KERNELS["rbf"]), data.X, data.y, 0.1, Q()).actions
         )
         with pytest.raises(LateError):
-            elbo(data.X, data.y, actions, tick=late)(KERNELS["rbf"], 0.1)
+            elbo(Rows.of(data.X, data.y), actions, tick=late)(KERNELS["rbf"], 0.1)
 
 
 def test_bad_actions_are_named():
     data = repeated()
     for bad in (np.ones(24), np.ones((23, 2)), np.ones((24, 0)), np.full((24, 1), np.nan)):
         with pytest.raises(InputError, match="actions"):
-            elbo(data.X, data.y, bad)
+            elbo(Rows.of(data.X, data.y), bad)

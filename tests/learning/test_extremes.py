@@ -8,22 +8,23 @@ import pytest
 
 from helpers import KERNELS, make_data
 from itergp import RBF, Kernel
+from itergp.data.rows import Rows
 from itergp.learning.actions import elbo, projected
+from itergp.learning.evaluation import WORST
 from itergp.learning.exact import exact, subset
 from itergp.learning.inducing import sgpr, svgp
 from itergp.learning.iterative import iterative
 from itergp.learning.parameters import Space
-from itergp.learning.rows import WORST, Rows
 
 DATA = make_data(80)
 Q = np.linalg.qr(np.random.default_rng(0).standard_normal((80, 9)))[0]
 OBJECTIVES = {
-    "exact": lambda X, y: exact(X, y),
-    "subset": lambda X, y: subset(X, y, 40),
-    "sgpr": lambda X, y: sgpr(X, y, 15),
-    "iterative": lambda X, y: iterative(X, y, probes=3, rank=15, max_iterations=30),
-    "elbo": lambda X, y: elbo(X, y, Q),
-    "projected": lambda X, y: projected(X, y, Q),
+    "exact": lambda X, y: exact(Rows.of(X, y)),
+    "subset": lambda X, y: subset(Rows.of(X, y), 40),
+    "sgpr": lambda X, y: sgpr(Rows.of(X, y), 15),
+    "iterative": lambda X, y: iterative(Rows.of(X, y), probes=3, rank=15, max_iterations=30),
+    "elbo": lambda X, y: elbo(Rows.of(X, y), Q),
+    "projected": lambda X, y: projected(Rows.of(X, y), Q),
 }
 
 
@@ -47,7 +48,7 @@ def test_the_corners_of_the_space_are_finite(objective, kernel):
 
 
 def test_the_stochastic_bound_is_finite_and_goes_on():
-    objective = svgp(DATA.X, DATA.y, 15, batch=20)
+    objective = svgp(Rows.of(DATA.X, DATA.y), 15, batch=20)
     good = objective(RBF(0.5), 0.1)
     assert is_finite(good)
     for kernel, noise in ((RBF(1e3), 1e-6), (RBF(1e-3), 1e-6), (RBF(0.5), 0.0)):

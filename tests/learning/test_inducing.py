@@ -7,6 +7,7 @@ from oracles import assert_slopes, negative_log_density, repeated
 
 from helpers import KERNELS, make_data
 from itergp import InputError, Matern32
+from itergp.data.rows import Rows
 from itergp.learning.exact import exact
 from itergp.learning.inducing import sgpr, svgp
 from itergp.learning.nystrom import JITTERS
@@ -27,20 +28,20 @@ def dense_bound(kernel, data, Z, noise):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_collapsed_bound_is_its_dense_formula_before_merging(kernel):
     data = repeated()
-    value = sgpr(data.X, data.y, Z, **data.merged)(KERNELS[kernel], 0.05).value
+    value = sgpr(data.rows, Z)(KERNELS[kernel], 0.05).value
     assert value == pytest.approx(dense_bound(KERNELS[kernel], data, Z, 0.05), rel=1e-7)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_gradient_of_the_collapsed_bound_is_that_of_differences(kernel):
     data = repeated()
-    assert_slopes(sgpr(data.X, data.y, Z, **data.merged), KERNELS[kernel])
+    assert_slopes(sgpr(data.rows, Z), KERNELS[kernel])
 
 
 @pytest.mark.parametrize("kernel", ["matern12", "matern52", "product"])
 def test_its_gradient_in_the_inducing_points_is_that_of_differences(kernel):
     data, k, direction = repeated(), KERNELS[kernel], np.random.default_rng(0).standard_normal(Z.shape)
-    bound = sgpr(data.X, data.y, Z, **data.merged)
+    bound = sgpr(data.rows, Z)
     slope = float((bound.evaluate(k, 0.05, Z)[1] * direction).sum())
     ends = [bound.evaluate(k, 0.05, Z + h * direction)[0].value for h in (1e-5, -1e-5)]
     assert slope == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5)
@@ -49,24 +50,22 @@ def test_its_gradient_in_the_inducing_points_is_that_of_differences(kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_it_bounds_the_exact_objective_and_meets_it_with_all_rows(kernel):
     data, k = repeated(), KERNELS[kernel]
-    target = exact(data.X, data.y, **data.merged)(k, 0.05).value
-    values = [sgpr(data.X, data.y, Z[:m], **data.merged)(k, 0.05).value for m in (1, 4, 7)]
+    target = exact(data.rows)(k, 0.05).value
+    values = [sgpr(data.rows, Z[:m])(k, 0.05).value for m in (1, 4, 7)]
     assert values[0] >= values[1] >= values[2] >= target
-    all_rows = sgpr(data.X, data.y, 1000, **data.merged)(k, 0.05)
+    all_rows = sgpr(data.rows, 1000)(k, 0.05)
     assert all_rows.value == pytest.approx(target, abs=1e-6)
 
 
 def test_repeated_inducing_points_do_no_harm():
     data, k = repeated(), KERNELS["rbf"]
-    once, twice = (
-        sgpr(data.X, data.y, points, **data.merged)(k, 0.05) for points in (Z, np.concatenate([Z, Z]))
-    )
+    once, twice = (sgpr(data.rows, points)(k, 0.05) for points in (Z, np.concatenate([Z, Z])))
     assert twice.value == pytest.approx(once.value, rel=1e-6)
 
 
 def test_random_inducing_points_repeat_with_their_seed():
     data = make_data(60)
-    points = [sgpr(data.X, data.y, 10, seed=seed).Z for seed in (0, 0, 1)]
+    points = [sgpr(Rows.of(data.X, data.y), 10, seed=seed).Z for seed in (0, 0, 1)]
     np.testing.assert_array_equal(points[0], points[1])
     assert not np.array_equal(points[0], points[2])
     assert all((z == data.X).all(axis=1).any() for z in points[0])
@@ -76,8 +75,8 @@ def test_random_inducing_points_repeat_with_their_seed():
 def test_the_stochastic_bound_of_all_rows_with_the_best_q_is_the_collapsed_one(kernel):
     """Value and gradient: at the optimum the bound does not change with q, so moving q does not count."""
     data, k = repeated(), KERNELS[kernel]
-    stochastic = svgp(data.X, data.y, Z, **data.merged, step=1.0)
-    collapsed = sgpr(data.X, data.y, Z, **data.merged)
+    stochastic = svgp(data.rows, Z, step=1.0)
+    collapsed = sgpr(data.rows, Z)
     for noise in (0.05, 0.2):
         found, expected = stochastic(k, noise), collapsed(k, noise)
         assert found.value == pytest.approx(expected.value, rel=1e-9)
@@ -90,8 +89,8 @@ def test_with_batches_it_is_an_estimate_of_a_bound_that_q_makes_tight():
     """After some steps the mean over batches lies just above the collapsed bound, and no step may bring it
     below."""
     data, k = make_data(300), 1.0 * Matern32(lengthscale=0.6)
-    collapsed = sgpr(data.X, data.y, 20)(k, 0.1).value
-    stochastic = svgp(data.X, data.y, 20, batch=60, step=0.05)
+    collapsed = sgpr(Rows.of(data.X, data.y), 20)(k, 0.1).value
+    stochastic = svgp(Rows.of(data.X, data.y), 20, batch=60, step=0.05)
     values = np.array([stochastic(k, 0.1).value for _ in range(260)])
     late = values[60:]
     error = 4.0 * late.std() / np.sqrt(late.size / 10)  # neighbouring calls share q: a tenth of them count
@@ -102,7 +101,7 @@ def test_with_batches_it_is_an_estimate_of_a_bound_that_q_makes_tight():
 def test_batches_repeat_with_their_seed():
     data, runs = make_data(300), []
     for seed in (0, 0, 1):
-        objective = svgp(data.X, data.y, 20, batch=60, seed=seed)
+        objective = svgp(Rows.of(data.X, data.y), 20, batch=60, seed=seed)
         runs.append([objective(1.0 * Matern32(lengthscale=0.6), 0.1).value for _ in range(3)])
     assert runs[0] == runs[1] != runs[2]
 
@@ -111,7 +110,7 @@ def test_bad_arguments_are_named():
     data = make_data()
     for bad, name in (({"step": 1.5}, "step"), ({"step": 0.0}, "step"), ({"batch": 0}, "batch")):
         with pytest.raises(InputError, match=name):
-            svgp(data.X, data.y, Z, **bad)
+            svgp(Rows.of(data.X, data.y), Z, **bad)
     for points in (0, np.ones((3, 5)), np.full((3, 2), np.nan)):
         with pytest.raises(InputError, match="inducing_points"):
-            sgpr(data.X, data.y, points)
+            sgpr(Rows.of(data.X, data.y), points)

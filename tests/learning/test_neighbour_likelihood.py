@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from itergp import RBF, Constant, Matern32
+from itergp.data.rows import Rows
 from itergp.learning.neighbours import NeighbourLikelihood
-from itergp.learning.rows import Rows
 from itergp.prior.parameters import parameters, with_parameters
 
 KERNEL, NOISE = 1.3 * Matern32([0.4, 1.5]) + 0.2 * RBF(2.0) + Constant(0.1), 0.07

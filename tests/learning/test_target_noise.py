@@ -6,10 +6,9 @@ import pytest
 from oracles import negative_log_density
 
 from itergp import InputError, Matern32
-from itergp.data.rows import merge_rows
+from itergp.data.rows import Rows, merge_rows
 from itergp.learning import learn
 from itergp.learning.parameters import NOISE_RANGE, Evaluation, Space
-from itergp.learning.rows import Rows
 from itergp.learning.training import Run, _stages
 from itergp.linalg.compute import Compute
 from itergp.prior.parameters import parameters, with_parameters

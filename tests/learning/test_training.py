@@ -6,10 +6,10 @@ import pytest
 
 from helpers import FakeClock
 from itergp import RBF, InputError, Matern32, Periodic
+from itergp.data.rows import Rows
 from itergp.learning import learn
 from itergp.learning.exact import exact
 from itergp.learning.parameters import NOISE_RANGE, Space
-from itergp.learning.rows import Rows
 from itergp.prior.parameters import parameters
 
 
@@ -36,7 +36,7 @@ def test_it_ends_within_a_factor_of_two_of_what_made_the_data(method):
 
 def test_neighbours_end_where_the_exact_likelihood_is_almost_as_high_as_it_gets():
     X, y = drawn()
-    objective = exact(X, y)
+    objective = exact(Rows.of(X, y))
     best, near = learn(X, y, START, 0.5, method="exact"), learn(X, y, START, 0.5, method="neighbours")
     start = objective(START, 0.5).value
     lost = objective(near.kernel, near.noise).value - objective(best.kernel, best.noise).value
@@ -107,7 +107,7 @@ def test_a_callback_may_end_it():
 @pytest.mark.parametrize("method", ["subset", "iterative", "sgpr", "elbo"])
 def test_every_method_raises_the_exact_likelihood(method):
     X, y = drawn(150)
-    objective = exact(X, y)
+    objective = exact(Rows.of(X, y))
     learned = learn(X, y, START, 0.5, method=method)
     assert objective(learned.kernel, learned.noise).value < objective(START, 0.5).value - 0.1
 

@@ -10,11 +10,11 @@ import pytest
 from oracles import assert_slopes, repeated
 
 from itergp import RBF, IterGPRegressor, Matern12, Matern32, Matern52, RationalQuadratic
+from itergp.data.rows import Rows
 from itergp.learning import learn, training, wide
 from itergp.learning.endings import Ending
 from itergp.learning.exact import exact
 from itergp.learning.parameters import Evaluation
-from itergp.learning.rows import Rows
 from itergp.learning.wide import Shared, SharedLikelihood, is_wide
 from itergp.prior.parameters import parameters
 
@@ -44,7 +44,7 @@ def test_it_is_the_exact_likelihood_of_the_expanded_kernel(leaf):
     X = np.random.default_rng(1).standard_normal((len(data.X), d))
     shared, kernel = reduced(2.0 * (1.5 * leaf(np.linspace(5.0, 9.0, d))), d, (4, 60), (1.3, 0.2, 0.4))
     found = SharedLikelihood.of(shared, Rows.of(X, data.y, **data.merged))(kernel, 0.05)
-    expected = exact(X, data.y, **data.merged)(shared.expanded(kernel), 0.05)
+    expected = exact(Rows.of(X, data.y, **data.merged))(shared.expanded(kernel), 0.05)
     assert found.value == pytest.approx(expected.value, rel=1e-10)
     assert found.noise == pytest.approx(expected.noise, rel=1e-7)
 
@@ -188,7 +188,7 @@ def test_an_evaluation_looks_at_the_clock():
     likelihood(kernel, 0.1)
     assert len(ticks) >= 2 * -(-300 // wide.STRIP)
     ticks.clear()
-    exact(X, y, tick=lambda: ticks.append(1))(ard(70), 0.1)
+    exact(Rows.of(X, y), tick=lambda: ticks.append(1))(ard(70), 0.1)
     assert len(ticks) >= 4
 
 
@@ -208,7 +208,7 @@ def test_a_limit_is_kept_and_what_was_learned_before_it_stays(monkeypatch, limit
     found = learn(X, y - y.mean(), ard(100), 0.1, seconds=limit)
     assert now[0] <= limit + 1.0 or found.ended is not Ending.BUDGET
     assert found.kernel.kernel.lengthscale.shape == (100,)
-    value = exact(X, y - y.mean())
+    value = exact(Rows.of(X, y - y.mean()))
     assert value(found.kernel, found.noise).value <= value(ard(100), 0.1).value + 1e-9
     if limit == 3.0:
         assert found.ended is Ending.BUDGET

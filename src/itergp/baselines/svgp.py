@@ -12,6 +12,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from itergp.baselines.predictions import batches
+from itergp.data.rows import Rows
 from itergp.errors import InputError
 from itergp.linalg.compute import Compute
 from itergp.prior.gp import Prior
@@ -59,15 +60,15 @@ def stochastic_svgp(
     `svgp`. Hyper-parameters stay as given: `itergp.learning.learn(..., method="sgpr")` finds those of the
     bound.
     """
+    from itergp.learning.evaluation import WORST
     from itergp.learning.inducing import svgp as stochastic_bound
-    from itergp.learning.rows import WORST
 
     problem, Z = _problem(prior, X, y, noise, compute), inputs("Z", Z, inputs("X", X).shape[1])
     if np.ndim(problem.noise):
         raise InputError(
             "noise is one value per row; expected one number, as the stochastic bound needs it. Or use svgp."
         )
-    bound = stochastic_bound(problem.X, problem.b, Z, batch=batch, seed=seed)
+    bound = stochastic_bound(Rows.of(problem.X, problem.b), Z, batch=batch, seed=seed)
     for i in range(count("steps", steps)):
         bound.step = 1.0 / (i + 1)
         if bound(prior.kernel, float(problem.noise)).value >= WORST:

@@ -1,52 +1,143 @@
-"""Rows with identical inputs become one: an exact reduction of the Gaussian process.
+"""Rows of data, of which those with identical inputs are one: an exact reduction of the Gaussian process.
 
-With scalar noise s2, a group of c rows at one input says as much about f as one row with their mean and
-noise s2 / c. The posterior is the same; the log likelihood gains a term that depends on the noise alone
-(`within_groups`).
+With scalar noise s2, c observations at one input say as much about f as one row with their mean and noise
+s2 / c. The posterior is the same; the log likelihood gains a term that depends on the noise alone
+(`Rows.within`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from itergp.validate import Array
+from itergp.data.spread import centre_and_spread
+from itergp.errors import InputError
+from itergp.validate import Array, finite, inputs, targets
 
 NOTHING = 1e-24  # of a variance: rounding alone
 
 
 @dataclass(frozen=True, eq=False)
-class Merged:
-    """Distinct rows in the order of their first appearance: row j stands for `counts[j]` rows, and its y
-    is their mean."""
+class Rows:
+    """Distinct rows in the order of their first appearance: row i stands for `counts[i]` observations, of
+    which y is the mean, so its noise is noise / counts[i]."""
 
     X: Array  # (u, d)
     y: Array  # (u,) or (u, t)
     counts: Array  # (u,)
-    scatter: Any  # the sum of squares of y around the means of its groups: a number, or one per target
-    group: Array  # (n,): old row i is part of row group[i]
+    # the sum of squares of the observations around the means of their rows: a number, or one per target
+    scatter: Any
+
+    @staticmethod
+    def of(X: ArrayLike, y: ArrayLike, counts: ArrayLike | None = None, scatter: ArrayLike = 0.0) -> "Rows":
+        """Rows as a user gives them, checked."""
+        X = inputs("X", X)
+        y = targets("y", y, len(X))
+        counts = np.ones(len(X)) if counts is None else finite("counts", np.asarray(counts, dtype=np.float64))
+        if counts.shape != (len(X),) or not (counts >= 1).all():
+            raise InputError(
+                f"counts has shape {counts.shape}; expected ({len(X)},), each at least 1: one per row of X."
+            )
+        squares = np.asarray(scatter, dtype=np.float64)
+        if squares.shape not in ((), y.shape[1:]) or not ((squares >= 0) & (squares < np.inf)).all():
+            raise InputError(
+                f"scatter is {scatter!r}; expected a sum of squares, finite and >= 0, or one per target."
+            )
+        return Rows(X, y, counts, float(squares) if squares.ndim == 0 else squares)
 
     @property
-    def targets(self) -> int:
+    def n(self) -> int:
+        return len(self.X)
+
+    @property
+    def t(self) -> int:
         return 1 if self.y.ndim == 1 else self.y.shape[1]
 
+    @property
+    def Y(self) -> Array:
+        """y as (u, t)."""
+        return self.y[:, None] if self.y.ndim == 1 else self.y
+
+    @property
+    def total(self) -> float:
+        """The number of observations."""
+        return float(self.counts.sum())
+
+    @property
+    def variance(self) -> float:
+        """The mean square of all observations and targets; their variance where y is centred."""
+        return float(((self.counts @ self.Y**2).sum() + np.sum(self.scatter)) / (self.counts.sum() * self.t))
+
+    @property
+    def variances(self) -> Array:
+        """That of each target; where it is nothing beside the others, theirs: such a target has no unit."""
+        own = (self.counts @ self.Y**2 + self.scatter) / self.counts.sum()
+        return np.where(own > NOTHING * own.mean(), own, own.mean())
+
+    @property
+    def spread(self) -> Array:
+        """The standard deviation of each feature over the observations, but for a few values far from all
+        others; 1 where it is constant."""
+        return centre_and_spread(np.repeat(self.X, np.rint(self.counts).astype(np.intp), axis=0))[1]
+
+    def N(self, noise: float) -> Array:
+        """The noise variance of each row."""
+        return noise / self.counts
+
     def noise(self, noise: float) -> float | Array:
-        """The noise variance of each merged row; the number itself where no rows were merged."""
-        return noise if (self.counts == 1).all() else noise / self.counts
+        """The same; the number itself where each row stands for itself."""
+        return noise if (self.counts == 1).all() else self.N(noise)
 
-    def absorb(self, X: Array, y: Array) -> "Merged":
-        """With more rows: those with known inputs merge into the old ones, the rest are appended."""
-        ones = np.ones(len(X), dtype=np.intp)
-        more = _merge(
-            np.concatenate([self.X, X]), np.concatenate([self.y, y]), np.concatenate([self.counts, ones])
+    def within(self, noise: float) -> tuple[float, float]:
+        """- log density of the deviations from the rows' means, and its slope in the noise.
+
+        A group of c observations has the density of its mean, N(.; f, noise / c), times
+        (2 pi noise)^(-(c - 1) / 2) c^(-1/2) exp(-deviations / (2 noise)).
+        """
+        lost, scatter = self.t * (self.total - self.n), float(np.sum(self.scatter))
+        if lost == 0.0 and scatter == 0.0:
+            return 0.0, 0.0
+        value = 0.5 * (
+            scatter / noise + lost * np.log(2.0 * np.pi * noise) + self.t * float(np.log(self.counts).sum())
         )
-        return Merged(more.X, more.y, more.counts, self.scatter + more.scatter, more.group[len(self.X) :])
+        return float(value), 0.5 * (lost - scatter / noise) / noise
 
-    def append(self, X: Array, y: Array) -> "Merged":
-        """With more rows, each for itself."""
-        counts = np.concatenate([self.counts, np.ones(len(X), dtype=np.intp)])
-        group = np.arange(len(self.X), len(counts))
-        return Merged(np.concatenate([self.X, X]), np.concatenate([self.y, y]), counts, self.scatter, group)
+    def each(self) -> list["Rows"]:
+        """The rows of each target."""
+        scatter = np.asarray(self.scatter)
+        if self.t > 1 and scatter.ndim == 0 and scatter:
+            raise InputError(
+                f"scatter is one number for {self.t} targets; expected one per target, as each has its own "
+                "noise."
+            )
+        return [
+            replace(self, y=self.Y[:, [j]], scatter=float(of_target))
+            for j, of_target in enumerate(np.broadcast_to(scatter, self.t))
+        ]
+
+    def of_targets(self, chosen: Array) -> "Rows":
+        """Some of the targets."""
+        scatter = np.atleast_1d(self.scatter)[chosen]
+        return replace(self, y=self.Y[:, chosen], scatter=float(scatter[0]) if scatter.size == 1 else scatter)
+
+    def some(self, chosen: Array) -> "Rows":
+        """Some of the rows; of the scatter, the share that their deviations have in all."""
+        lost = self.total - self.n
+        share = float((self.counts[chosen] - 1.0).sum()) / lost if lost > 0 else 0.0
+        return Rows(self.X[chosen], self.y[chosen], self.counts[chosen], share * self.scatter)
+
+    def absorb(self, X: Array, y: Array) -> "Rows":
+        """With more rows: those with known inputs merge into the old ones, the rest are appended."""
+        more = _merge(
+            np.concatenate([self.X, X]), np.concatenate([self.y, y]), np.concatenate([self.counts, _ones(X)])
+        )
+        return replace(more, scatter=self.scatter + more.scatter)
+
+    def append(self, X: Array, y: Array) -> "Rows":
+        """With more rows, merged with nothing."""
+        counts = np.concatenate([self.counts, _ones(X)])
+        return Rows(np.concatenate([self.X, X]), np.concatenate([self.y, y]), counts, self.scatter)
 
     def observations(self) -> tuple[Array, Array]:
         """Rows whose merging gives these again, with the same scatter in all: two of each group off its
@@ -61,41 +152,20 @@ class Merged:
         return X, y
 
 
-def merge_rows(X: Array, y: Array) -> Merged:
+def merge_rows(X: Array, y: Array) -> Rows:
     """Rows of X that are identical, as one each; -0.0 is 0.0."""
-    return _merge(X, y, np.ones(len(X), dtype=np.intp))
+    return _merge(X, y, _ones(X))
 
 
-def unmerged(X: Array, y: Array) -> Merged:
-    """Every row for itself, duplicates or not."""
-    return Merged(X, y, np.ones(len(X), dtype=np.intp), _no_scatter(y), np.arange(len(X)))
+def unmerged(X: Array, y: Array) -> Rows:
+    """Each row by itself, duplicates or not."""
+    return Rows(X, y, _ones(X), _no_scatter(y))
 
 
-def mean_square(y: Array, counts: Array, scatter: Any) -> float:
-    """Of all observations and targets, whose means in groups of `counts` are y, (u,) or (u, t), with
-    `scatter` around them."""
-    return float(((counts @ y**2).sum() + np.sum(scatter)) / (counts.sum() * (y.size // len(y))))
-
-
-def variances(y: Array, counts: Array, scatter: Any) -> Array:
-    """`mean_square` of each target, a column of y; that of one which is nothing beside the others is
-    theirs: it has no unit."""
-    own = (counts @ y**2 + scatter) / counts.sum()
-    return np.where(own > NOTHING * own.mean(), own, own.mean())
-
-
-def within_groups(merged: Merged, noise: float) -> float:
-    """log p(y) - log p(merged y): -1/2 [scatter / s2 + t ((n - u) log(2 pi s2) + sum log count)], for t
-    targets."""
-    counts, n, u = merged.counts, int(merged.counts.sum()), len(merged.counts)
-    normaliser = (n - u) * np.log(2 * np.pi * noise) + float(np.log(counts).sum())
-    return -0.5 * (float(np.sum(merged.scatter)) / noise + merged.targets * normaliser)
-
-
-def _merge(X: Array, y: Array, weights: Array) -> Merged:
+def _merge(X: Array, y: Array, weights: Array) -> Rows:
     first, group = _groups(X)
     if len(first) == len(X):
-        return Merged(X, y, weights, _no_scatter(y), group)
+        return Rows(X, y, weights, _no_scatter(y))
     counts = np.bincount(group, weights).astype(np.intp)
     w = weights.reshape(-1, *[1] * (y.ndim - 1))
     # means are counted from the first row of each group: a row that stays alone keeps its bits
@@ -103,7 +173,11 @@ def _merge(X: Array, y: Array, weights: Array) -> Merged:
     np.add.at(shift, group, w * (y - y[first][group]))
     mean = y[first] + shift / counts.reshape(-1, *[1] * (y.ndim - 1))
     scatter = (w * (y - mean[group]) ** 2).sum(axis=0)
-    return Merged(X[first], mean, counts, float(scatter) if y.ndim == 1 else scatter, group)
+    return Rows(X[first], mean, counts, float(scatter) if y.ndim == 1 else scatter)
+
+
+def _ones(X: Array) -> Array:
+    return np.ones(len(X), dtype=np.intp)
 
 
 def _no_scatter(y: Array) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from itergp.data.rows import Merged, merge_rows, unmerged
+from itergp.data.rows import Rows, merge_rows, unmerged
 from itergp.errors import InputError
 from itergp.estimator.budgets import Budget, FromTheStart, Until, actions_in_memory
 from itergp.estimator.clock import Clock
@@ -243,8 +243,8 @@ def _in_a_hurry(
 
 def update(
     posterior: Posterior | TargetPosterior,
-    old: Merged,
-    new: Merged,
+    old: Rows,
+    new: Rows,
     noise: Noise,
     clock: Clock,
     report: Report,

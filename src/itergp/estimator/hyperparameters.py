@@ -2,11 +2,11 @@
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from itergp.data.rows import Merged, variances
+from itergp.data.rows import Rows
 from itergp.errors import InputError, LearningWarning
 from itergp.estimator.budgets import LEARNING_SHARE
 from itergp.estimator.clock import Clock
@@ -14,6 +14,7 @@ from itergp.estimator.names import Translated
 from itergp.estimator.progress import Watch
 from itergp.fitted.fit import Free, Noise
 from itergp.learning.endings import Ending, Learning
+from itergp.learning.training import METHODS, Learned, learn_rows
 from itergp.linalg.compute import Compute
 from itergp.prior.gp import Prior
 from itergp.prior.kernel import Kernel
@@ -21,11 +22,7 @@ from itergp.prior.means import Mean
 from itergp.solver.problem import centred, check_kernel_values
 from itergp.validate import as_float64, choice
 
-if TYPE_CHECKING:
-    from itergp.learning import Learned
-
 START_NOISE = 0.1  # of the targets' variance, where learning begins
-METHODS = ("auto", "neighbours", "exact", "iterative", "sgpr", "elbo", "subset", "none")
 GIVEN = Learning(Ending.NOT_ASKED)
 
 
@@ -39,7 +36,7 @@ def free(start: Translated, learns: bool, noise: Any) -> Free:
 class Plan:
     """What is to be fitted, and how; in the units of the fit."""
 
-    data: Merged
+    data: Rows
     start: Translated
     mean: Mean
     noise: Any  # a variance, one for each target, or "learn"
@@ -62,7 +59,7 @@ class Plan:
     def told(self) -> np.ndarray:
         """The targets that take part in learning. The others would only draw the kernel that all share
         towards nothing."""
-        return np.flatnonzero(np.broadcast_to(self.learnable, self.data.targets))
+        return np.flatnonzero(np.broadcast_to(self.learnable, self.data.t))
 
     @property
     def method(self) -> str:
@@ -78,7 +75,7 @@ class Hyperparameters:
 
     kernel: Kernel
     noise: Noise
-    learned: "Learned | None" = None
+    learned: Learned | None = None
     learning: Learning = GIVEN
 
 
@@ -86,7 +83,8 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     """What is to be learned is learned, within its share of the time; the rest stays as given."""
     check_kernel_values(plan.start.kernel, plan.data.X)
     b = centred(Prior(plan.start.kernel, plan.mean), plan.data.X, plan.data.y)
-    noise, learn_noise = _first_noise(plan, b)
+    told = replace(plan.data, y=b).of_targets(plan.told)
+    noise, learn_noise = _first_noise(plan, told)
     as_given = Hyperparameters(plan.start.kernel, noise)
     if not plan.learns:
         if learn_noise:
@@ -97,7 +95,7 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
         return as_given
     if not np.any(plan.learnable):
         return replace(as_given, learning=Learning(Ending.NOTHING_TO_LEARN))
-    learned = _learned(plan, b, noise, learn_noise, clock, watch)
+    learned = _learned(plan, told, noise, learn_noise, clock, watch)
     if learned is None:
         return replace(as_given, learning=Learning(Ending.INTERRUPTED))
     if learned.learning.falls_short:
@@ -111,26 +109,22 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
 
 
 def _learned(
-    plan: Plan, b: np.ndarray, noise: Noise, learn_noise: bool, clock: Clock, watch: Watch
-) -> "Learned | None":
+    plan: Plan, told: Rows, noise: Noise, learn_noise: bool, clock: Clock, watch: Watch
+) -> Learned | None:
     """From the targets that tell something, within a share of the time; None after Ctrl-C."""
-    from itergp.learning import learn
 
     if watch.interrupts.asked:
         return None
-    data, told, seconds = plan.data, plan.told, clock.left().seconds
+    seconds = clock.left().seconds
     watch.begin("learning")
     try:
         with watch.interrupts.raised():
-            return learn(
-                data.X,
-                b[:, told],
+            return learn_rows(
+                told,
                 plan.start.kernel,
-                _one_or_each(np.asarray(noise)[told]) if np.ndim(noise) else noise,
-                counts=None if (data.counts == 1).all() else data.counts,
-                scatter=_one_or_each(np.atleast_1d(data.scatter)[told]),
-                learn_noise=learn_noise,
-                method=plan.method,
+                _one_or_each(np.asarray(noise)[plan.told]) if np.ndim(noise) else noise,
+                learn_noise,
+                plan.method,
                 seconds=None if seconds is None else LEARNING_SHARE * seconds,
                 seed=plan.seed,
                 callback=watch.learned,
@@ -142,13 +136,13 @@ def _learned(
         watch.end()
 
 
-def _first_noise(plan: Plan, b: np.ndarray) -> tuple[Noise, bool]:
+def _first_noise(plan: Plan, told: Rows) -> tuple[Noise, bool]:
     """The noise as given, or where learning begins; and whether it is to be learned."""
-    given = _given_noise(plan.noise, plan.start.noise, plan.data.targets)
+    given = _given_noise(plan.noise, plan.start.noise, plan.data.t)
     if given is not None:
         return given, False
     if plan.method != "none" and not plan.start.keeps_noise():
-        return _start_noise(plan.start.noise, b, plan), True
+        return _start_noise(plan, told), True
     if plan.start.noise is None:
         raise InputError(
             "noise is 'learn' but learn is False; give the noise variance as a number, such as noise=0.01."
@@ -160,12 +154,14 @@ def _is_learn(noise: Any) -> bool:
     return isinstance(noise, str) and noise == "learn"
 
 
-def _start_noise(white: float | None, b: np.ndarray, plan: Plan) -> Noise:
+def _start_noise(plan: Plan, told: Rows) -> Noise:
     """Where learning begins: a noise for each target; a number where there is one target."""
-    sizes, told, data = np.ones(b.shape[1]), plan.told, plan.data
-    if told.size:
-        sizes[told] = variances(b[:, told], data.counts, np.atleast_1d(data.scatter)[told])
-    return _one_or_each(START_NOISE * sizes if white is None else np.full(b.shape[1], white))
+    if plan.start.noise is not None:
+        return _one_or_each(np.full(plan.data.t, plan.start.noise))
+    sizes = np.ones(plan.data.t)
+    if plan.told.size:
+        sizes[plan.told] = told.variances
+    return _one_or_each(START_NOISE * sizes)
 
 
 def _one_or_each(values: np.ndarray) -> Noise:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from itergp.data.rows import Merged, merge_rows, unmerged
+from itergp.data.rows import Rows, merge_rows, unmerged
 from itergp.datasets import DATASETS, Split, load, synthetic
 from itergp.errors import InputError
 from itergp.experiments.records import read_lines
@@ -38,7 +38,7 @@ class Part:
     """One split: training rows, merged where they repeat, and at most TEST_POINTS test points, chosen at
     random once."""
 
-    rows: Merged
+    rows: Rows
     X_test: np.ndarray
     y_test: np.ndarray
 

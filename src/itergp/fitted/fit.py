@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from itergp.data.rows import Merged
+from itergp.data.rows import Rows
 from itergp.fitted.first_rows import FirstRows
 from itergp.fitted.units import Scaling
 from itergp.learning.endings import Learning
@@ -92,10 +92,9 @@ class Fit:
         return int(self.counts.sum())
 
     @property
-    def data(self) -> Merged:
+    def data(self) -> Rows:
         """The rows of the problem, in scaled units."""
-        problem = self.posterior.problem
-        return Merged(problem.X, problem.y, self.counts, self.scatter, np.arange(problem.n))
+        return Rows(self.posterior.problem.X, self.posterior.problem.y, self.counts, self.scatter)
 
     def observations(self) -> tuple[Array, Array]:
         """The rows in their own units, as well as the fit knows them."""

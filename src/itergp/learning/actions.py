@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
+from itergp.data.rows import Rows
 from itergp.errors import InputError
+from itergp.learning.evaluation import per_observation, sound
 from itergp.learning.parameters import Evaluation, Objective
-from itergp.learning.rows import Rows, sound
 from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
@@ -26,12 +26,9 @@ from itergp.prior.parameters import added
 
 
 def elbo(
-    X: ArrayLike,
-    y: ArrayLike,
+    rows: Rows,
     actions: Any,
     *,
-    counts: ArrayLike | None = None,
-    scatter: float = 0.0,
     compute: Compute = Compute(),
     tick: Tick = no_tick,
 ) -> Objective:
@@ -40,16 +37,13 @@ def elbo(
 
     It bounds the exact objective from above, and equals it at rank n.
     """
-    return _objective(_negative_elbo, Rows.of(X, y, counts, scatter), actions, compute, tick)
+    return _objective(_negative_elbo, rows, actions, compute, tick)
 
 
 def projected(
-    X: ArrayLike,
-    y: ArrayLike,
+    rows: Rows,
     actions: Any,
     *,
-    counts: ArrayLike | None = None,
-    scatter: float = 0.0,
     compute: Compute = Compute(),
     tick: Tick = no_tick,
 ) -> Objective:
@@ -58,7 +52,7 @@ def projected(
 
     Deviations inside merged rows are kept whole: they are independent of the rows' means.
     """
-    return _objective(_negative_projected_likelihood, Rows.of(X, y, counts, scatter), actions, compute, tick)
+    return _objective(_negative_projected_likelihood, rows, actions, compute, tick)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +121,7 @@ def _observe(
     G = np.asarray(Q.T @ KQ)
     G = (G + G.T) / 2 + noise * shares + np.diag(np.broadcast_to(tau, len(G)))
     factor = scipy.linalg.cho_factor(G, lower=True, check_finite=False)
-    c = scipy.linalg.cho_solve(factor, np.asarray(Q.T @ rows.y), check_finite=False)
+    c = scipy.linalg.cho_solve(factor, np.asarray(Q.T @ rows.Y), check_finite=False)
     return Observed(rows, gram, noise, Q, KQ, shares, factor, G, c)
 
 
@@ -138,7 +132,7 @@ def _negative_elbo(at: Observed, tick: Tick) -> Evaluation:
     logdet_A = 2.0 * float(np.log(np.diag(factor_A[0])).sum())
     BG = at.solve(B.T).T  # K Q G^{-1}
     variance = at.gram.diagonal() - (BG * B).sum(axis=1)
-    misfit = rows.y - B @ c
+    misfit = rows.Y - B @ c
     inverse = at.solve(np.eye(r))
     T = at.G - A  # Q^T K Q
     expected = 0.5 * float((t * np.log(2.0 * np.pi * N) + ((misfit**2).sum(axis=1) + t * variance) / N).sum())
@@ -156,8 +150,8 @@ def _negative_elbo(at: Observed, tick: Tick) -> Evaluation:
     # the noise: dA = shares * dnoise, and N in the expectation
     S_A = inner + 0.5 * t * (E + 2.0 * inverse - GAG)
     direct = 0.5 * (t * (rows.n - r) - float((((misfit**2).sum(axis=1) + t * variance) / N).sum()))
-    return rows.evaluation(
-        at.noise, expected + divergence, slopes, float((S_A * at.shares).sum()) + direct / at.noise
+    return per_observation(
+        rows, at.noise, expected + divergence, slopes, float((S_A * at.shares).sum()) + direct / at.noise
     )
 
 
@@ -166,7 +160,7 @@ def _negative_projected_likelihood(at: Observed, tick: Tick) -> Evaluation:
     value = 0.5 * (float((at.c * (at.G @ at.c)).sum()) + t * (at.logdet + r * np.log(2.0 * np.pi)))
     S = 0.5 * (t * at.solve(np.eye(r)) - at.c @ at.c.T)
     slopes = _slopes(at, np.asarray(at.Q @ S), tick)
-    return rows.evaluation(at.noise, value, slopes, float((S * at.shares).sum()))
+    return per_observation(rows, at.noise, value, slopes, float((S * at.shares).sum()))
 
 
 def _slopes(at: Observed, H: np.ndarray, tick: Tick) -> dict[str, Any]:

@@ -5,9 +5,10 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
+from itergp.data.rows import Rows
 from itergp.errors import InputError
+from itergp.learning.evaluation import per_observation, sound
 from itergp.learning.parameters import Evaluation, Objective
-from itergp.learning.rows import Rows, sound
 from itergp.linalg.cholesky import cholesky, inverse
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import Tick, no_tick
@@ -17,26 +18,20 @@ from itergp.validate import count
 
 
 def exact(
-    X: ArrayLike,
-    y: ArrayLike,
+    rows: Rows,
     *,
-    counts: ArrayLike | None = None,
-    scatter: float = 0.0,
     compute: Compute = Compute(),
     tick: Tick = no_tick,
 ) -> Objective:
     """- log N(y; 0, K + N) per observation. O(n^3) time, two n x n matrices of float64. `tick` is called
     inside an evaluation."""
-    return _objective(Rows.of(X, y, counts, scatter), compute, tick)
+    return _objective(rows, compute, tick)
 
 
 def subset(
-    X: ArrayLike,
-    y: ArrayLike,
+    rows: Rows,
     chosen: int | ArrayLike,
     *,
-    counts: ArrayLike | None = None,
-    scatter: float = 0.0,
     seed: int = 0,
     compute: Compute = Compute(),
     tick: Tick = no_tick,
@@ -46,7 +41,6 @@ def subset(
     The scatter of merged rows is known in total only; the subset takes the share that it has in the number
     of deviations.
     """
-    rows = Rows.of(X, y, counts, scatter)
     if isinstance(chosen, int | np.integer):
         size = min(count("chosen", chosen), rows.n)
         listed = np.sort(np.random.default_rng(seed).choice(rows.n, size, replace=False))
@@ -74,15 +68,15 @@ def _evaluate(rows: Rows, kernel: Kernel, noise: float, compute: Compute, tick: 
     L, _ = cholesky(gram, rows.N(noise), tick)
     value, W = value_and_weights(rows, L, tick)
     slopes = gram.symmetric_gradient(W, tick)
-    return rows.evaluation(noise, value, slopes, float((np.diag(W) / rows.counts).sum()))
+    return per_observation(rows, noise, value, slopes, float((np.diag(W) / rows.counts).sum()))
 
 
 def value_and_weights(rows: Rows, L: np.ndarray, tick: Tick = no_tick) -> tuple[float, np.ndarray]:
     """- log N(y; 0, L L^T) and its gradient W in that covariance, of which the lower half is made, in the
     place of L."""
-    alpha = scipy.linalg.cho_solve((L, True), rows.y, check_finite=False)
+    alpha = scipy.linalg.cho_solve((L, True), rows.Y, check_finite=False)
     logdet = 2.0 * float(np.log(np.diag(L)).sum())
-    value = 0.5 * (float((rows.y * alpha).sum()) + rows.t * (logdet + rows.n * np.log(2.0 * np.pi)))
+    value = 0.5 * (float((rows.Y * alpha).sum()) + rows.t * (logdet + rows.n * np.log(2.0 * np.pi)))
     # dvalue = sum_ij W_ij dK_hat_ij with W = (t K_hat^{-1} - alpha alpha^T) / 2
     W = scipy.linalg.blas.dsyrk(-0.5, alpha, beta=0.5 * rows.t, c=inverse(L, tick), lower=1, overwrite_c=1)
     return value, W

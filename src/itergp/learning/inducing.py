@@ -10,48 +10,41 @@ import scipy.linalg
 from jax.scipy.linalg import solve_triangular
 from numpy.typing import ArrayLike
 
+from itergp.data.rows import Rows
 from itergp.errors import InputError
+from itergp.learning.evaluation import per_observation, sound
 from itergp.learning.nystrom import JITTERS, Nystrom
 from itergp.learning.parameters import Evaluation
-from itergp.learning.rows import Rows, sound
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import get
 from itergp.linalg.engines.jax import as_tree, differentiable, point_variances
-from itergp.linalg.gram import Gram
+from itergp.linalg.gram import Gram, origin
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import added, no_slopes, parameters
 from itergp.validate import count, inputs, positive
 
 
 def sgpr(
-    X: ArrayLike,
-    y: ArrayLike,
+    rows: Rows,
     inducing_points: int | ArrayLike,
     *,
-    counts: ArrayLike | None = None,
-    scatter: float = 0.0,
     seed: int = 0,
     compute: Compute = Compute(),
 ) -> "CollapsedBound":
     """The collapsed bound per observation, with given inducing points, or so many rows at random."""
-    rows = Rows.of(X, y, counts, scatter)
     return CollapsedBound(rows, _inducing_points(rows, inducing_points, seed), compute)
 
 
 def svgp(
-    X: ArrayLike,
-    y: ArrayLike,
+    rows: Rows,
     inducing_points: int | ArrayLike,
     *,
-    counts: ArrayLike | None = None,
-    scatter: float = 0.0,
     batch: int = 1024,
     step: float = 0.1,
     seed: int = 0,
 ) -> "StochasticBound":
     """The stochastic bound per observation: each call sees another random batch, and takes a step with
     q(u)."""
-    rows = Rows.of(X, y, counts, scatter)
     if not positive("step", step) <= 1.0:
         raise InputError(f"step is {step!r}; expected a step of natural gradients, above 0 and at most 1.")
     Z = _inducing_points(rows, inducing_points, seed)
@@ -84,9 +77,9 @@ class CollapsedBound:
         rows, t, N = self.rows, self.rows.t, self.rows.N(noise)
         gram = Gram(kernel, rows.X, self.compute)
         q = Nystrom.of(gram, Z, N)
-        alpha = q.P.solve(rows.y)
+        alpha = q.P.solve(rows.Y)
         missing = gram.diagonal() - (q.U**2).sum(axis=1)
-        likelihood = 0.5 * (float((rows.y * alpha).sum()) + t * (q.P.logdet() + rows.n * np.log(2.0 * np.pi)))
+        likelihood = 0.5 * (float((rows.Y * alpha).sum()) + t * (q.P.logdet() + rows.n * np.log(2.0 * np.pi)))
         value = likelihood + 0.5 * t * float((missing / N).sum())
         # dvalue = <G, dQ> + t/2 sum_i dk_ii / N_i, with G = (t P^{-1} - alpha alpha^T - t N^{-1}) / 2
         inverse = scipy.linalg.cho_solve((q.P.inner_factor, True), np.eye(len(Z)), check_finite=False)
@@ -98,7 +91,7 @@ class CollapsedBound:
             * (t * q.noise_share() - float((N[:, None] * alpha**2).sum()) - t * float((missing / N).sum()))
             / noise
         )
-        return rows.evaluation(noise, value, slopes, slope), in_Z / rows.total
+        return per_observation(rows, noise, value, slopes, slope), in_Z / rows.total
 
 
 class StochasticBound:
@@ -125,16 +118,16 @@ class StochasticBound:
         return sound(kernel, lambda: self._evaluate(kernel, noise))
 
     def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
-        rows, origin = self.rows, self.rows.origin(kernel)
+        rows, start = self.rows, origin(kernel, self.rows.X)
         chosen = np.random.default_rng([self.seed, self.calls]).choice(rows.n, self.batch, replace=False)
         step = 1.0 if self.calls == 0 else self.step  # at first there is nothing to keep
         with jax.enable_x64(True):
             tree, size = as_tree(kernel, np.float64), np.float64(rows.n / self.batch)
-            batch = (rows.X[chosen] - origin, rows.y[chosen], rows.counts[chosen])
+            batch = (rows.X[chosen] - start, rows.Y[chosen], rows.counts[chosen])
             (value, q), (slopes, slope) = _bound(
                 tree,
                 np.float64(noise),
-                self.Z - origin,
+                self.Z - start,
                 batch,
                 size,
                 self.precision,
@@ -146,7 +139,7 @@ class StochasticBound:
         self.calls += 1
         if np.isfinite(precision).all() and np.isfinite(shift).all():
             self.precision, self.shift = precision, shift
-        return rows.evaluation(noise, float(value), found, float(slope))
+        return per_observation(rows, noise, float(value), found, float(slope))
 
 
 @jax.jit

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike
 
+from itergp.data.rows import Rows
 from itergp.errors import ItergpError
+from itergp.learning.evaluation import per_observation, sound
 from itergp.learning.nystrom import Nystrom
 from itergp.learning.parameters import Evaluation
-from itergp.learning.rows import Rows, sound
 from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
@@ -44,11 +44,8 @@ class OutOfTime(ItergpError):  # noqa: N818 (not an error of the caller's)
 
 
 def iterative(
-    X: ArrayLike,
-    y: ArrayLike,
+    rows: Rows,
     *,
-    counts: ArrayLike | None = None,
-    scatter: float = 0.0,
     probes: int = 8,
     rank: int = 512,
     tolerance: float = 1e-2,
@@ -65,7 +62,6 @@ def iterative(
     time.perf_counter(); a call that is under way then raises OutOfTime, between two tiles. `tick` is called
     there too.
     """
-    rows = Rows.of(X, y, counts, scatter)
     return IterativeLikelihood(
         rows,
         count("probes", probes),
@@ -138,7 +134,7 @@ class IterativeLikelihood:
         alpha, u, s = solved.X[:, :t], solved.X[:, t : t + z.shape[1]], z.shape[1]
         self._solutions = solved.X[:, : t + s] if np.isfinite(solved.X).all() else None
         # y^T alpha + alpha^T r errs by r^T K_hat^{-1} r only: to second order
-        energy = float((alpha * (rows.y + solved.R[:, :t])).sum())
+        energy = float((alpha * (rows.Y + solved.R[:, :t])).sum())
         logdet = nystrom.P.logdet() + float(quadratures.mean())
         value = 0.5 * (energy + t * (logdet + rows.n * np.log(2.0 * np.pi)))
         standard_error = 0.5 * t * _standard_error(quadratures) / rows.total
@@ -151,7 +147,7 @@ class IterativeLikelihood:
         slopes = added(slopes, nystrom.gradient(GU)[0])
         in_N = 0.5 * (t / s * (p * (u - p)).sum(axis=1) - (alpha**2).sum(axis=1))
         slope = float((in_N / rows.counts).sum()) + 0.5 * t * nystrom.noise_share() / noise
-        return rows.evaluation(noise, value, slopes, slope)
+        return per_observation(rows, noise, value, slopes, slope)
 
     def _solve(self, product: Product, nystrom: Nystrom, z: np.ndarray) -> tuple["Solved", np.ndarray]:
         """K_hat^{-1} [y, z], warm, and the quadratures of the probes, which need a cold start of their own.
@@ -159,7 +155,7 @@ class IterativeLikelihood:
         The quadrature converges twice as fast as the solve does, so the cold columns end at the root of
         the tolerance.
         """
-        B, s = np.hstack([self.rows.y, z, z]), z.shape[1]
+        B, s = np.hstack([self.rows.Y, z, z]), z.shape[1]
         warm = np.zeros((len(z), B.shape[1] - s)) if self._solutions is None else self._solutions
         start = np.hstack([warm, np.zeros_like(z)])
         tolerances = np.repeat([self.tolerance, self.tolerance**0.5], [B.shape[1] - s, s])

@@ -6,12 +6,13 @@ logarithm without bias. With as many neighbours as rows it is the log marginal l
 chain rule.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from itergp.data.rows import Rows
+from itergp.learning.evaluation import per_observation, sound
 from itergp.learning.parameters import Evaluation
-from itergp.learning.rows import Rows, sound
 from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Earlier, Gram
@@ -43,7 +44,7 @@ class NeighbourLikelihood:
         size = rows.n if batch is None else min(batch, rows.n)
         chosen = np.arange(rows.n) if size == rows.n else np.sort(rng.choice(rows.n, size, replace=False))
         gram, m = Gram(kernel, rows.X, compute), max(1, min(neighbours, rows.n - 1))
-        ordered = Rows(rows.X[order], rows.y[order], rows.counts[order], rows.scatter)
+        ordered = replace(rows, X=rows.X[order], y=rows.y[order], counts=rows.counts[order])
         return NeighbourLikelihood(ordered, gram.earlier(order, m, chosen, tick), tick)
 
     @property
@@ -56,9 +57,10 @@ class NeighbourLikelihood:
 
     def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
         rows, share = self.rows, 1.0 / self.rows.counts
-        values, slopes, slope = self.given.likelihood(kernel, rows.y, noise * share, share, self.tick)
+        values, slopes, slope = self.given.likelihood(kernel, rows.Y, noise * share, share, self.tick)
         scale = rows.n / self.batch
-        return rows.evaluation(
+        return per_observation(
+            rows,
             noise,
             scale * float(values.sum()),
             {p: scale * np.asarray(s) for p, s in slopes.items()},

@@ -8,17 +8,14 @@ outvote it.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from itergp.data.rows import variances
+from itergp.data.rows import Rows
 from itergp.prior.kernel import Kernel, OnColumns
 from itergp.prior.parameters import parameters, with_parameters
 from itergp.prior.stationary import Periodic
-
-if TYPE_CHECKING:
-    from itergp.learning.rows import Rows
 
 NOISE_RANGE = (1e-6, 10.0)  # of the targets' variance: some real targets are free of noise
 SCALE_RANGE = (1e-4, 1e4)  # of the targets' variance
@@ -87,7 +84,7 @@ class Space:
             least, most = NOISE_RANGE
             given = np.atleast_1d(np.asarray(noise, dtype=np.float64))
             own = np.maximum(
-                [rows.variance] if np.ndim(noise) == 0 else variances(rows.y, rows.counts, rows.scatter),
+                [rows.variance] if np.ndim(noise) == 0 else rows.variances,
                 1e-300,
             )
             low.append(np.log(np.where(given > 0, np.minimum(least * own, given), least * own)))

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from itergp.data.rows import Rows
 from itergp.errors import InputError
 from itergp.learning.endings import Ending, Learning
+from itergp.learning.evaluation import over_targets
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Objective, Space
-from itergp.learning.rows import Rows, over_targets
 from itergp.learning.wide import MOST_ROWS, Shared, is_wide, stages as wide_stages
 from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_working_room
@@ -232,8 +233,25 @@ def learn(
     is learned for each target, and asks for the scatter of each; one number is the noise of all. `seconds`
     limits the time; the result is valid whenever it ends.
     """
-    require_working_room()
     rows = Rows.of(X, y, counts, scatter)
+    limits: dict[str, Any] = {"seconds": seconds, "seed": seed, "callback": callback, "compute": compute}
+    return learn_rows(rows, kernel, noise, learn_noise, method, **limits)
+
+
+def learn_rows(
+    rows: Rows,
+    kernel: Kernel,
+    noise: Any,
+    learn_noise: bool = True,
+    method: str = "auto",
+    *,
+    seconds: float | None = None,
+    seed: int = 0,
+    callback: Callable[[Record], Any] | None = None,
+    compute: Compute = Compute(),
+) -> Learned:
+    """`learn`, for rows as they are: X, centred y, counts and scatter in one."""
+    require_working_room()
     noise = _checked(noise, rows.t)
     choice("method", method, METHODS)
     kernel.check_features(rows.X.shape[1])
@@ -283,15 +301,11 @@ def _stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> I
     return makers[method](rows, run, seed, compute) if method in makers else iter(())
 
 
-def _merged(rows: Rows) -> dict[str, Any]:
-    return {"counts": rows.counts, "scatter": rows.scatter}
-
-
 def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     from itergp.learning.exact import exact
 
     def of(some: Rows) -> Objective:
-        return run.summed(some, lambda of: exact(of.X, of.y, **_merged(of), compute=compute, tick=run.tick))
+        return run.summed(some, lambda of: exact(of, compute=compute, tick=run.tick))
 
     if run.seconds is not None and rows.n > 2 * FEW_EXACT_ROWS:
         few = of(_few(rows, FEW_EXACT_ROWS, seed))
@@ -304,7 +318,7 @@ def _subset(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage
     from itergp.learning.exact import subset
 
     how: dict[str, Any] = {"seed": seed, "compute": compute, "tick": run.tick}
-    yield "subset", run.summed(rows, lambda of: subset(of.X, of.y, SUBSET, **_merged(of), **how)), 50
+    yield "subset", run.summed(rows, lambda of: subset(of, SUBSET, **how)), 50
 
 
 def _iterative(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
@@ -313,7 +327,7 @@ def _iterative(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[St
 
     yield from _subset(rows, run, seed, compute)
     how: dict[str, Any] = {"seed": seed, "compute": compute, "tick": run.tick}
-    yield "iterative", run.summed(rows, lambda of: iterative(of.X, of.y, **_merged(of), **how)), 30
+    yield "iterative", run.summed(rows, lambda of: iterative(of, **how)), 30
 
 
 def _sgpr(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
@@ -322,7 +336,7 @@ def _sgpr(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     how: dict[str, Any] = {"seed": seed, "compute": compute}
     yield (
         "inducing points",
-        run.summed(rows, lambda of: sgpr(of.X, of.y, INDUCING_POINTS, **_merged(of), **how)),
+        run.summed(rows, lambda of: sgpr(of, INDUCING_POINTS, **how)),
         100,
     )
 
@@ -340,9 +354,9 @@ def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
         kernel, noise = run.space.values(run.theta)
         block, N = PseudoInput(block_size=BLOCK), rows.N(float(np.min(noise)))
         Q = condition(
-            Prior(kernel), rows.X, rows.y, N, block, MaxActions(min(BLOCK, rows.n)), compute, seed
+            Prior(kernel), rows.X, rows.Y, N, block, MaxActions(min(BLOCK, rows.n)), compute, seed
         ).actions
-        return run.summed(rows, lambda of: elbo(of.X, of.y, Q, **_merged(of), compute=compute, tick=run.tick))
+        return run.summed(rows, lambda of: elbo(of, Q, compute=compute, tick=run.tick))
 
     yield from _neighbours(rows, run, seed, compute)
     for _ in range(3):

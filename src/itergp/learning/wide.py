@@ -23,13 +23,15 @@ import numpy as np
 from scipy.linalg.blas import dsymm
 from scipy.spatial.distance import cdist
 
+from itergp.data.rows import Rows
 from itergp.learning.endings import Ending
+from itergp.learning.evaluation import per_observation, sound
 from itergp.learning.exact import value_and_weights
 from itergp.learning.parameters import LENGTH_RANGE, Evaluation, Objective, Space
-from itergp.learning.rows import Rows, sound
 from itergp.linalg.cholesky import with_jitter
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.engines import Tick, no_tick
+from itergp.linalg.gram import origin
 from itergp.prior.kernel import Kernel, Term
 from itergp.prior.parameters import parameters, with_parameters
 from itergp.prior.stationary import Stationary
@@ -132,7 +134,7 @@ class SharedLikelihood:
         require_bytes(
             4 * 8.0 * rows.n**2, f"The exact likelihood of {rows.n} rows", "Learn by another method."
         )
-        F, S = (rows.X - rows.origin(shared.given)) / shared.unit, np.empty((rows.n, rows.n))
+        F, S = (rows.X - origin(shared.given, rows.X)) / shared.unit, np.empty((rows.n, rows.n))
         for i in range(0, rows.n, STRIP):
             tick()
             S[i : i + STRIP, : i + STRIP] = cdist(F[i : i + STRIP], F[: i + STRIP], "sqeuclidean")
@@ -145,7 +147,7 @@ class SharedLikelihood:
         """Rows, columns, s and what each chosen feature has in it, of the lower half."""
         L, *M = parameters(kernel)[self.shared.path]
         chosen, X = list(self.shared.chosen), self.rows.X
-        F = (X[:, chosen] - self.rows.origin(kernel)[chosen]) / (self.shared.unit[chosen] * np.array(M))
+        F = (X[:, chosen] - origin(kernel, self.rows.X)[chosen]) / (self.shared.unit[chosen] * np.array(M))
         for i in range(0, self.rows.n, STRIP):
             self.tick()
             here, before = slice(i, i + STRIP), slice(0, min(i + STRIP, self.rows.n))
@@ -193,7 +195,7 @@ class SharedLikelihood:
             name: total / scale for name, scale in parameters(kernel).items() if not name.startswith(path)
         }
         slopes[self.shared.path] = -2.0 * np.array([in_distance - in_chosen.sum(), *in_chosen]) / lengthscales
-        return self.rows.evaluation(noise, value, slopes, float((np.diag(W) / self.rows.counts).sum()))
+        return per_observation(self.rows, noise, value, slopes, float((np.diag(W) / self.rows.counts).sum()))
 
     def gains(self, kernel: Kernel, noise: float) -> np.ndarray:
         """Of each feature, by how much the likelihood rises with e where k is multiplied by 1 + e h(x_c)

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from itergp.data.rows import Rows
 from itergp.fitted.fit import Fit
 from itergp.learning.parameters import Space
-from itergp.learning.rows import Rows
 from itergp.posterior.combined import Posterior
 from itergp.prior.kernel import Kernel, OnColumns, Product, Scaled, Sum
 from itergp.prior.parameters import parameters
