@@ -46,7 +46,7 @@ def test_the_values_are_those_of_the_state(kernel, policy):
         (elbo, posterior.state.elbo),
         (projected, posterior.state.projected_log_likelihood),
     ):
-        value = objective(data.X, y, posterior.actions, **data.merged)(KERNELS[kernel], 0.05).value
+        value = objective(Rows.of(data.X, y, **data.merged), posterior.actions)(KERNELS[kernel], 0.05).value
         assert value * len(data.X_all) - within(data, y, 0.05) == pytest.approx(-expected, rel=1e-8, abs=1e-7)
 
 
@@ -56,7 +56,7 @@ def test_the_gradients_are_those_of_differences(kernel, policy, objective):
     """Every policy's actions, held fixed."""
     data = repeated()
     posterior, y = run(kernel, policy, data)
-    assert_slopes(objective(data.X, y, posterior.actions, **data.merged), KERNELS[kernel])
+    assert_slopes(objective(Rows.of(data.X, y, **data.merged), posterior.actions), KERNELS[kernel])
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -66,7 +66,7 @@ def test_with_all_actions_both_are_the_likelihood_of_the_observations_before_mer
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((24, 24)))[0]
     expected = negative_log_density(k(data.X_all, data.X_all) + 0.05 * np.eye(n), data.y_all) / n
     for objective in (elbo, projected):
-        assert objective(data.X, data.y, Q, **data.merged)(k, 0.05).value == pytest.approx(expected, rel=1e-8)
+        assert objective(data.rows, Q)(k, 0.05).value == pytest.approx(expected, rel=1e-8)
 
 
 @pytest.mark.parametrize("policy", ["cg", "pseudo-input", "sparse-block"])
@@ -93,7 +93,7 @@ def test_sparse_actions_are_as_dense_ones_and_take_no_pass():
     posterior = condition(Prior(KERNELS["sum"]), data.X, data.y, 0.05, UnitVector(), MaxActions(6))
     for objective in (elbo, projected):
         found = [
-            objective(data.X, data.y, Q, **data.merged)(KERNELS["sum"], 0.05)
+            objective(data.rows, Q)(KERNELS["sum"], 0.05)
             for Q in (posterior.actions, dense(posterior.actions))
         ]
         assert found[0].value == pytest.approx(found[1].value, rel=1e-10)
