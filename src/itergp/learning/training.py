@@ -26,7 +26,6 @@ from itergp.linalg.libraries import require_working_room
 from itergp.prior.kernel import Kernel
 from itergp.validate import choice, noise_variance
 
-METHODS = ("auto", "neighbours", "exact", "subset", "iterative", "sgpr", "elbo", "none")
 EXACT_ROWS = 1000  # up to here the exact likelihood is as fast as any other
 SMALL_BATCH, NEIGHBOURS = 3000, 30
 SUBSET, INDUCING_POINTS, BLOCK = 2000, 512, 256
@@ -290,15 +289,7 @@ def _stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> I
         return wide_stages(rows, run, seed, rows.n if method == "exact" else MOST_ROWS)
     if method == "auto":
         method = "exact" if rows.n <= EXACT_ROWS else "neighbours"
-    makers = {
-        "exact": _exact,
-        "subset": _subset,
-        "neighbours": _neighbours,
-        "iterative": _iterative,
-        "sgpr": _sgpr,
-        "elbo": _elbo,
-    }
-    return makers[method](rows, run, seed, compute) if method in makers else iter(())
+    return STAGES[method](rows, run, seed, compute) if method in STAGES else iter(())
 
 
 def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
@@ -444,3 +435,15 @@ def _affordable(n: int, run: Run, rounds: int) -> tuple[int | None, int | None]:
     if batch >= n <= pool:
         return None, None
     return min(pool, max(SMALL_BATCH, int(batch))), pool
+
+
+# The methods of learning by name; an entry is all that a new one needs.
+STAGES: dict[str, Callable[[Rows, Run, int, Compute], Iterator[Stage]]] = {
+    "neighbours": _neighbours,
+    "exact": _exact,
+    "iterative": _iterative,
+    "sgpr": _sgpr,
+    "elbo": _elbo,
+    "subset": _subset,
+}
+METHODS = ("auto", *STAGES, "none")
