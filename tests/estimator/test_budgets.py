@@ -144,11 +144,11 @@ def test_seconds_are_those_of_the_whole_fit(n, policy, clock):
 def test_learning_gets_its_share_of_the_seconds_and_the_inference_the_rest(clock, monkeypatch):
     asked = []
 
-    def learn(X, y, kernel, noise, *, seconds, **how):
+    def learn(rows, kernel, noise, *what, seconds, **how):
         asked.append(seconds)
         return Learned(kernel, noise, 0.0)
 
-    monkeypatch.setattr("itergp.learning.learn", learn)
+    monkeypatch.setattr("itergp.estimator.hyperparameters.learn_rows", learn)
     data = make_data(300)
     began = clock()
     model = IterGPRegressor(budget="10s", policy="cg").fit(data.X, data.y)

@@ -52,16 +52,15 @@ def test_control_c_at_some_moment_of_a_long_fit(delay):
 
 
 def test_control_c_during_the_learning_keeps_the_best_so_far(monkeypatch):
-    import itergp.learning
     from itergp.learning import Ending, Learned
 
-    def interrupted(X, y, kernel, noise, **how):
+    def interrupted(rows, kernel, noise, *what, **how):
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
             return Learned(kernel, 0.123, 0.0, ended=Ending.INTERRUPTED)
 
-    monkeypatch.setattr(itergp.learning, "learn", interrupted)
+    monkeypatch.setattr("itergp.estimator.hyperparameters.learn_rows", interrupted)
     data = make_data(400)
     with pytest.warns(InterruptedWarning, match="The model is valid"):
         model = IterGPRegressor().fit(data.X, data.y)

@@ -50,7 +50,7 @@ def test_a_vector_of_targets_is_one_target():
 def test_jitter_serves_where_there_is_no_noise():
     """Ten copies of each row without noise: K is singular, and the value stays finite, with slopes."""
     X = np.repeat(np.linspace(0, 1, 5), 10)
-    found = exact(X, np.repeat(np.sin(3 * np.linspace(0, 1, 5)), 10))(RBF(0.3), 0.0)
+    found = exact(Rows.of(X, np.repeat(np.sin(3 * np.linspace(0, 1, 5)), 10)))(RBF(0.3), 0.0)
     assert np.isfinite(found.value)
     assert abs(found.value) < 1e6
     assert np.isfinite(found.kernel["lengthscale"])
