@@ -127,15 +127,15 @@ def summary(times):
     )
     print()
     print(
-        f"native, one column: PyTorch takes {ratio(('PyTorch', 1), (free, 1))} times as long, "
-        f"KeOps {ratio(('KeOps', 1), (free, 1))}; reading a stored matrix is the 1 of "
+        f"native, one column: PyTorch takes {ratio(('PyTorch', 1), (free, 1))} times as long, KeOps "
+        f"{ratio(('KeOps', 1), (free, 1))}; reading a stored matrix is the 1 of "
         f"{ratio((free, 1), (stored, 1))}"
     )
     print(f"cached: {ratio((cached, 1), (stored, 1))} of the time of the stored matrix")
     print(f"columns: 8 cost {ratio((free, 8), (free, 1))} times one, 64 cost {ratio((free, 64), (free, 1))}")
     print(
-        f"share of NumPy's float32 matrix multiplication: 64 columns {ratio((stored, 64), (free, 64))}, "
-        f"256 columns {ratio((stored, 256), (free, 256))}"
+        f"share of NumPy's float32 matrix multiplication: 64 columns {ratio((stored, 64), (free, 64))}, 256 "
+        f"columns {ratio((stored, 256), (free, 256))}"
     )
     jax = "itergp jax, matrix-free"
     print(f"jax tiles: PyTorch takes {ratio(('PyTorch', 1), (jax, 1))} times as long")

@@ -41,8 +41,8 @@ def main():
     K, v = np.ones((n, n), dtype=np.float32), np.ones(n, dtype=np.float32)
     bandwidth = K.nbytes / best_time(lambda: K @ v, repeats=5)
     print(
-        f"arithmetic: {multiply_adds / 1e9:.1f} G fused multiply-adds per second in float32 (NumPy's "
-        "matrix multiplication)"
+        f"arithmetic: {multiply_adds / 1e9:.1f} G fused multiply-adds per second in float32 (NumPy's matrix "
+        "multiplication)"
     )
     print(f"memory: {bandwidth / 1e9:.1f} GB per second (K @ v on a stored float32 matrix)")
     X, rows = rng.standard_normal((n, D)) / np.sqrt(D), []

@@ -82,8 +82,8 @@ def kill(count, seed=0, job=KILLED):
         same, kept = np.array_equal(mean, again) and np.array_equal(std, std_again), model.trace_.resumed_from
         good = same and (kept > 0) == actions
         what = (
-            f"VIOLATION {policy}, fit {i}: same bits {same}, actions in the checkpoint {actions}, "
-            f"resumed from {kept}"
+            f"VIOLATION {policy}, fit {i}: same bits {same}, actions in the checkpoint {actions}, resumed "
+            f"from {kept}"
         )
         tally["resumed to the same bits" if good else what] += 1
         tally[

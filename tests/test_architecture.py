@@ -147,18 +147,17 @@ def test_importing_the_library_does_not_import_jax_nor_plots():
 def test_importing_the_estimator_takes_half_as_long_as_what_it_stands_on_at_most():
     """Its own modules against the libraries that it needs in any case, in one process."""
     code = (
-        "import time; t = time.perf_counter(); import scipy.linalg, scipy.optimize, scipy.stats,"
-        "sklearn.base, sklearn.utils.validation; s = time.perf_counter(); from itergp import IterGPRegressor;"
-        "print((time.perf_counter() - s) / (s - t))"
+        "import time; t = time.perf_counter(); import scipy.linalg, scipy.optimize, "
+        "scipy.stats,sklearn.base, sklearn.utils.validation; s = time.perf_counter(); from itergp import "
+        "IterGPRegressor;print((time.perf_counter() - s) / (s - t))"
     )
     assert min(float(in_a_new_process(code)) for _ in range(3)) < 0.5
 
 
 def test_small_data_need_no_jax():
     code = (
-        "import sys, numpy as np, itergp as g; X = np.linspace(0, 1, 50);"
-        "p = g.condition(g.Prior(g.RBF(0.3)), X, X, 0.1); p.mean(X), p.decompose(X); print('jax' in "
-        "sys.modules)"
+        "import sys, numpy as np, itergp as g; X = np.linspace(0, 1, 50);p = "
+        "g.condition(g.Prior(g.RBF(0.3)), X, X, 0.1); p.mean(X), p.decompose(X); print('jax' in sys.modules)"
     )
     assert in_a_new_process(code) == "False"
 

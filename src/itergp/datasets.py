@@ -50,13 +50,10 @@ DATASETS = {
         "d20ffd9c9e5053a03fff0b770e7b0e076bf856a34538198303c897b6cc6addde",
         "090794e6acb34ce9134ce2ac530b60c408adc646e45f9296adf0e3eb134f1a64",
         "Telemonitoring of 42 patients; the target is total_UPDRS, and the other score is left out. Scores "
-        "were interpolated "
-        "linearly in test_time for each patient, and random splits put rows of one patient on both sides: "
-        "with `subject` and "
-        "`test_time` the target is nearly free of noise.",
+        "were interpolated linearly in test_time for each patient, and random splits put rows of one patient "
+        "on both sides: with `subject` and `test_time` the target is nearly free of noise.",
         "subject age sex test_time jitter jitter_abs jitter_rap jitter_ppq5 jitter_ddp shimmer shimmer_db "
-        "shimmer_apq3 "
-        "shimmer_apq5 shimmer_apq11 shimmer_dda nhr hnr rpde dfa ppe total_updrs",
+        "shimmer_apq3 shimmer_apq5 shimmer_apq11 shimmer_dda nhr hnr rpde dfa ppe total_updrs",
     ),
     "bike": Source(
         17379,
@@ -70,8 +67,7 @@ DATASETS = {
         'load("bike", drop=("casual", "registered")) leaves them out. `yr` and `mnth` repeat `year` and '
         "`month`.",
         "year month day season yr mnth hour holiday weekday workingday weather temp atemp humidity windspeed "
-        "casual registered "
-        "log_count",
+        "casual registered log_count",
     ),
     "protein": Source(
         45730,
@@ -79,8 +75,7 @@ DATASETS = {
         "f709d0107c3ee90ab019b9e5d77fc2ae182158958cb70b1903236a51334fd01b",
         "22afe05e8d17c428558d78a77efeecc08d58004b6c95741d1c533c3207c69fe9",
         "Physicochemical properties of protein tertiary structure (CASP); the target is log(1 + RMSD). 1,758 "
-        "rows repeat the "
-        "inputs of another.",
+        "rows repeat the inputs of another.",
         "F1 F2 F3 F4 F5 F6 F7 F8 F9 log_rmsd",
     ),
     "keggdirected": Source(
@@ -96,8 +91,7 @@ DATASETS = {
         "117419270e50f581df18bf996ffc8b6bf1bb76c9f3640331ac9d6e64cff63d4e",
         "ea56968ffbf638720943f2758fe0464e1ff532654bc5a67c369a1cda8c6e7f13",
         "KEGG metabolic reaction network (undirected). 45,157 rows repeat the inputs of another: "
-        "pseudo-inputs are linearly "
-        "dependent, where the paper reports instability. Column 10 is constant.",
+        "pseudo-inputs are linearly dependent, where the paper reports instability. Column 10 is constant.",
     ),
 }
 
@@ -152,8 +146,8 @@ def load(name_or_path: str | os.PathLike[str], drop: Sequence[str] = ()) -> Data
     """
     if not isinstance(name_or_path, str | os.PathLike):
         raise InputError(
-            f"name_or_path is {name_or_path!r}; expected one of {', '.join(DATASETS)}, or the "
-            "path of a table."
+            f"name_or_path is {name_or_path!r}; expected one of {', '.join(DATASETS)}, or the path of a "
+            "table."
         )
     if isinstance(drop, str) or not all(isinstance(name, str) for name in drop):
         raise InputError(
@@ -200,8 +194,8 @@ def _numbers(name: str, file: str, original: str, sha256: str) -> np.ndarray:
     except FileNotFoundError:
         raise StorageError(
             f"{file}, of the data set {name!r}, is not in {path.parent}. Get {original} from {ORIGIN} and "
-            "put it there under "
-            "that name, or set the environment variable ITERGP_DATA to the folder that has it."
+            "put it there under that name, or set the environment variable ITERGP_DATA to the folder that "
+            "has it."
         ) from None
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
@@ -209,8 +203,7 @@ def _numbers(name: str, file: str, original: str, sha256: str) -> np.ndarray:
     if found != sha256:
         raise StorageError(
             f"{path} is damaged, or another version: its SHA-256 begins with {found[:12]}; expected "
-            f"{sha256[:12]}. Get "
-            f"{original} from {ORIGIN} again, and put it there."
+            f"{sha256[:12]}. Get {original} from {ORIGIN} again, and put it there."
         )
     return np.loadtxt(io.BytesIO(gzip.decompress(content)), delimiter=",")
 
@@ -223,8 +216,8 @@ def _from_table(table: Table, drop: Sequence[str]) -> Dataset:
         )
     if table.rows < SPLITS:
         raise InputError(
-            f"{table.path} has {table.rows} rows; expected at least {SPLITS}, one for the test "
-            "part of each split."
+            f"{table.path} has {table.rows} rows; expected at least {SPLITS}, one for the test part of each "
+            "split."
         )
     _kept(str(table.path), table.names[:-1], drop)
     layout = Layout.of(table, table.names[-1], drop)

@@ -87,8 +87,8 @@ def _aligned(y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> tuple[np.ndarray,
     y, mean, var = as_float64("y", y), as_float64("mean", mean), as_float64("var", var)
     if y.shape != mean.shape or y.size == 0:
         raise InputError(
-            f"y has shape {y.shape} and mean has shape {mean.shape}; expected the same, with at "
-            "least one row."
+            f"y has shape {y.shape} and mean has shape {mean.shape}; expected the same, with at least one "
+            "row."
         )
     if var.ndim == 1 and y.ndim == 2:
         var = var[:, None]

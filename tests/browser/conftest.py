@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 INSTALL = (
-    "the browser tests need Chromium and Playwright: `apt-get install chromium-headless-shell` and "
-    "`pip install playwright`"
+    "the browser tests need Chromium and Playwright: `apt-get install chromium-headless-shell` and `pip "
+    "install playwright`"
 )
 FOLDERS = (
     "/usr/lib/chromium",

@@ -136,11 +136,9 @@ def made_up(
         },
         "verdict": [
             "The predictions are off by 0.100 (RMSE), 12 % of the spread of strength, and the intervals hold "
-            "what they promise: "
-            "94.8 % of the test points lie in their 95 % interval.",
+            "what they promise: 94.8 % of the test points lie in their 95 % interval.",
             "18 ± 1 % of the variance at your points is computational: it is there because the computation "
-            "stopped, not "
-            "because data are missing.",
+            "stopped, not because data are missing.",
             "The fit took 59.7 s and 1.48 GB; it ended because the time budget was used up.",
         ],
         "share": {"value": 0.18, "error": 0.011, "method": "estimated", "points": min(points, 500)},

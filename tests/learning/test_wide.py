@@ -258,9 +258,8 @@ def test_the_number_of_free_parameters_does_not_grow_with_the_features(monkeypat
 
 def test_a_wide_fit_needs_no_jax():
     code = (
-        "import sys, numpy as np, itergp; r = np.random.default_rng(0); X = r.standard_normal((60, 90));"
-        "m = itergp.IterGPRegressor().fit(X, X[:, 0]); m.predict(X, return_std=True); print('jax' in "
-        "sys.modules)"
+        "import sys, numpy as np, itergp; r = np.random.default_rng(0); X = r.standard_normal((60, 90));m = "
+        "itergp.IterGPRegressor().fit(X, X[:, 0]); m.predict(X, return_std=True); print('jax' in sys.modules)"
     )
     assert (
         subprocess.run(

@@ -153,8 +153,8 @@ except MemoryError:
 def test_libraries_that_do_not_fit_are_not_loaded(megabytes):
     """Where OpenBLAS would end the program or hang, and imports would fail half way."""
     program = (
-        "import itergp\ntry:\n    itergp.IterGPRegressor\nexcept itergp.MemoryLimitError as error:\n  "
-        "  print(error)"
+        "import itergp\ntry:\n    itergp.IterGPRegressor\nexcept itergp.MemoryLimitError as error:\n    "
+        "print(error)"
     )
     done = run(program, megabytes)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -87,6 +87,5 @@ def _factor(problem: Problem) -> tuple[np.ndarray, float]:
     except np.linalg.LinAlgError:
         raise InputError(
             f"noise is {problem.N.min():.3g} at least, and K + noise is not positive definite to rounding; "
-            "expected more noise, "
-            "or a kernel with shorter lengthscales."
+            "expected more noise, or a kernel with shorter lengthscales."
         ) from None

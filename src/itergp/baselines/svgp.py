@@ -73,8 +73,8 @@ def stochastic_svgp(
         bound.step = 1.0 / (i + 1)
         if bound(prior.kernel, float(problem.noise)).value >= WORST:
             raise InputError(
-                "k(Z, Z) is not positive definite to rounding; expected inducing points Z that "
-                "are further apart."
+                "k(Z, Z) is not positive definite to rounding; expected inducing points Z that are further "
+                "apart."
             )
     return _posterior(problem, Z, _factor(problem, Z), bound.precision, bound.shift)
 
@@ -120,8 +120,8 @@ def _problem(prior: Prior, X: ArrayLike, y: ArrayLike, noise: ArrayLike, compute
     problem = Problem(prior, X, y, noise, compute)
     if not problem.N.min() > 0:
         raise InputError(
-            f"noise is {problem.N.min()}; expected a variance above 0: without noise the bound "
-            "is minus infinity."
+            f"noise is {problem.N.min()}; expected a variance above 0: without noise the bound is minus "
+            "infinity."
         )
     return problem
 

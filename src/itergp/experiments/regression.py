@@ -128,8 +128,8 @@ def learned(experiment: str, cell: Cell, options: Options) -> tuple[Prior, float
                 "noise"
             ]
     raise InputError(
-        f"{options.out / experiment} has no hyper-parameters for {cell.key}; expected those of "
-        "its learning cell."
+        f"{options.out / experiment} has no hyper-parameters for {cell.key}; expected those of its learning "
+        "cell."
     )
 
 

@@ -137,8 +137,8 @@ def _datasets(experiment: Experiment, options: Options) -> tuple[str, ...]:
     """What was asked for, if it is there, or else the experiment's own choice; found out before any work."""
     if options.datasets and not experiment.datasets:
         raise InputError(
-            f"datasets is {', '.join(options.datasets)}; but {experiment.name} makes its own "
-            "data. Leave it out."
+            f"datasets is {', '.join(options.datasets)}; but {experiment.name} makes its own data. Leave it "
+            "out."
         )
     known = ("synthetic", *DATASETS)
     for name in options.datasets:

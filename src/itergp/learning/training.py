@@ -273,8 +273,8 @@ def learn_rows(
 def _checked(noise: Any, targets: int) -> Any:
     if np.ndim(noise) and np.shape(noise) != (targets,):
         raise InputError(
-            f"noise has shape {np.shape(noise)}; expected a number, or one value for each of "
-            f"{targets} targets."
+            f"noise has shape {np.shape(noise)}; expected a number, or one value for each of {targets} "
+            "targets."
         )
     return noise_variance("noise", noise, targets)
 

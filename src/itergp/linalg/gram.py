@@ -355,8 +355,8 @@ class Gram:
         if not np.isfinite(out).all():
             raise KernelError(
                 f"The kernel {type(self.kernel).__name__} returned values that are not finite for these "
-                "inputs; expected "
-                "finite numbers. Check its formula, and the scale of the inputs against its lengthscale."
+                "inputs; expected finite numbers. Check its formula, and the scale of the inputs against its "
+                "lengthscale."
             )
         return out
 

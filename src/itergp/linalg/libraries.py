@@ -83,11 +83,9 @@ def require_jax() -> None:
     if _left_behind:
         raise ForkError(
             "JAX was used before this process was forked, and would wait here for ever. Start workers by "
-            "'spawn' or "
-            "'forkserver', such as multiprocessing.get_context('spawn').Pool(), or by joblib, which does. Or "
-            "keep JAX out of "
-            "the workers: with a sum of stationary kernels, Compute(engine='native'), and learn='neighbours' "
-            "or learn=False."
+            "'spawn' or 'forkserver', such as multiprocessing.get_context('spawn').Pool(), or by joblib, "
+            "which does. Or keep JAX out of the workers: with a sum of stationary kernels, "
+            "Compute(engine='native'), and learn='neighbours' or learn=False."
         )
     if not _jax_has_started():
         needed = THREAD * (JAX_THREADS + 2 * cores()) + (0 if "jax" in sys.modules else JAX)
@@ -103,8 +101,7 @@ def _require(needed: int, what: str, remedy: str) -> None:
     if room is not None and needed > room:
         raise MemoryLimitError(
             f"{what} takes about {needed // MB} MB of address space; the limit of this process leaves "
-            f"{max(0, room) // MB} MB. "
-            f"{remedy}"
+            f"{max(0, room) // MB} MB. {remedy}"
         )
 
 

@@ -106,8 +106,7 @@ def plot_decomposition(
     if not hasattr(process, "decompose"):
         raise InputError(
             f"process is a {type(process).__name__}, whose variance has no parts; expected a posterior of "
-            "itergp.condition or "
-            "posterior.local(60)."
+            "itergp.condition or posterior.local(60)."
         )
     parts = process.decompose(X)
     combined, mathematical = column(parts.combined, target), column(parts.mathematical, target)
@@ -148,8 +147,8 @@ def plot_trace(
     steps = getattr(getattr(process, "posterior", process), "trace", ())
     if not steps:
         raise InputError(
-            f"process is a {type(process).__name__} without a trace; expected a posterior after "
-            "a computation."
+            f"process is a {type(process).__name__} without a trace; expected a posterior after a "
+            "computation."
         )
     cost, value = (
         [getattr(step, which) for step in steps] for which in (choice("over", over, tuple(COSTS)), name)

@@ -88,8 +88,8 @@ def slices_for(
 ) -> Slices:
     if data is None and limits is None:
         raise InputError(
-            f"limits is missing, and a {type(process).__name__} without data has no range; give "
-            "limits=(-1, 1)."
+            f"limits is missing, and a {type(process).__name__} without data has no range; give limits=(-1, "
+            "1)."
         )
     if at is None:
         return Slices(np.zeros(1) if data is None else np.median(data.X, axis=0), data, limits)

@@ -93,9 +93,8 @@ class SampleFunction:
         ratio = (self.var(points) + negligible) / (self.posterior.var(points) + negligible)
         return (
             f"{self.features.size} random features; the variance of the draws is {ratio.min():.2f} to "
-            f"{ratio.max():.2f} times "
-            f"that of the posterior at {CHECKED} rows of the data and at {CHECKED} points halfway between "
-            "two rows"
+            f"{ratio.max():.2f} times that of the posterior at {CHECKED} rows of the data and at {CHECKED} "
+            "points halfway between two rows"
         )
 
 

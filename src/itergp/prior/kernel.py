@@ -104,8 +104,8 @@ class Kernel(ABC):
         """A map Phi from X to (n, size), possibly complex, with E[Phi Phi^H] = k(X, X)."""
         raise KernelError(
             f"{type(self).__name__} has no random features, so no sample of it is a function that is defined "
-            "everywhere. "
-            "Use posterior.sample(X) at given points, or give the kernel a `random_features` method."
+            "everywhere. Use posterior.sample(X) at given points, or give the kernel a `random_features` "
+            "method."
         )
 
     def finite_features(self) -> RandomFeatures | None:

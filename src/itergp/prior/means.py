@@ -76,7 +76,7 @@ class LinearMean(Mean):
     def __call__(self, X: np.ndarray) -> np.ndarray:
         if X.shape[1] != self.weights.shape[0]:
             raise InputError(
-                f"LinearMean.weights is for {self.weights.shape[0]} features, but the inputs "
-                f"have {X.shape[1]}."
+                f"LinearMean.weights is for {self.weights.shape[0]} features, but the inputs have "
+                f"{X.shape[1]}."
             )
         return X @ self.weights + self.intercept

@@ -41,8 +41,7 @@ class Stationary(Kernel):
         """
         raise KernelError(
             f"{type(self).__name__} has no frequencies, so no sample of it is a function that is defined "
-            "everywhere. "
-            "Use posterior.sample(X) at given points, or give the kernel a `frequencies` method."
+            "everywhere. Use posterior.sample(X) at given points, or give the kernel a `frequencies` method."
         )
 
     def features(self, X: Array) -> Array:
@@ -71,8 +70,8 @@ class Stationary(Kernel):
                 return float("inf")
             raise KernelError(
                 f"{type(self).__name__}.lengthscale is {self.lengthscale!r}, but inputs are as large as "
-                f"{np.abs(X).max():.2g}: in units of it, squared distances are too large for float64. Give "
-                "a longer lengthscale, or rescale the inputs."
+                f"{np.abs(X).max():.2g}: in units of it, squared distances are too large for float64. Give a "
+                "longer lengthscale, or rescale the inputs."
             )
         derived = 4.0 + 2.0 * size
         if type(self).__module__ == __name__:
@@ -182,9 +181,8 @@ class Periodic(Stationary):
         ):
             raise KernelError(
                 f"Periodic.period is {self.period!r}, but inputs are as large as {np.abs(X).max():.2g}: so "
-                "many periods from "
-                "the origin float64 does not know the phase. Give a longer period, or inputs counted from a "
-                "point among them."
+                "many periods from the origin float64 does not know the phase. Give a longer period, or "
+                "inputs counted from a point among them."
             )
         return xp.concat([xp.cos(angle) / self.lengthscale, xp.sin(angle) / self.lengthscale], axis=1)
 

@@ -168,8 +168,8 @@ class ConjugateGradient(Policy):
             or hasattr(self.preconditioner, "solve")
         ):
             raise InputError(
-                f"preconditioner is {self.preconditioner!r}; expected None, 'self', or an "
-                "object with .solve(V)."
+                f"preconditioner is {self.preconditioner!r}; expected None, 'self', or an object with "
+                ".solve(V)."
             )
 
     def start(self, state: State) -> Any:
@@ -296,8 +296,8 @@ class SparseBlock(Policy):
                 rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.size == 0 for rows in groups
             ):
                 raise InputError(
-                    "SparseBlock.groups must be a number of groups or a list of non-empty lists "
-                    "of row numbers."
+                    "SparseBlock.groups must be a number of groups or a list of non-empty lists of row "
+                    "numbers."
                 )
             object.__setattr__(self, "groups", groups)
         if isinstance(self.values, str):

@@ -26,20 +26,19 @@ def check_kernel_values(kernel: Kernel, X: np.ndarray) -> None:
     K = np.asarray(kernel(rows, rows), dtype=np.float64)
     if K.shape != (len(rows), len(rows)):
         raise KernelError(
-            f"kernel {name} returned shape {K.shape} for {len(rows)} points; expected "
-            f"({len(rows)}, {len(rows)})."
+            f"kernel {name} returned shape {K.shape} for {len(rows)} points; expected ({len(rows)}, "
+            f"{len(rows)})."
         )
     if not np.isfinite(K).all():
         raise KernelError(
-            f"kernel {name} returned values that are not finite on the training inputs; "
-            "expected finite numbers."
+            f"kernel {name} returned values that are not finite on the training inputs; expected finite "
+            "numbers."
         )
     diagonal, size = np.asarray(kernel.diagonal(rows), dtype=np.float64), np.abs(K).max()
     if size > LARGEST:
         raise KernelError(
             f"kernel {name} is as large as {size:.1g}, whose square float64 cannot hold; expected at most "
-            f"{LARGEST:.0e}. "
-            "Rescale y, and the kernel and the noise with it."
+            f"{LARGEST:.0e}. Rescale y, and the kernel and the noise with it."
         )
     if diagonal.shape != (len(rows),) or not np.allclose(diagonal, np.diag(K), rtol=1e-6, atol=1e-9 * size):
         raise KernelError(
@@ -53,8 +52,7 @@ def check_kernel_values(kernel: Kernel, X: np.ndarray) -> None:
     if lowest < -1e-7 * size * len(rows):
         raise KernelError(
             f"kernel {name} is not positive semi-definite: its matrix on {len(rows)} training inputs has the "
-            "eigenvalue "
-            f"{lowest:.3g}. No Gaussian process has this covariance; correct the formula."
+            f"eigenvalue {lowest:.3g}. No Gaussian process has this covariance; correct the formula."
         )
 
 
@@ -124,8 +122,7 @@ class Problem:
         if low.any():
             warnings.warn(
                 f"{int(low.sum())} variances fell below what any data allow, by rounding, and were raised to "
-                "that floor. "
-                "Use Compute(dtype='float64') or more noise.",
+                "that floor. Use Compute(dtype='float64') or more noise.",
                 PrecisionWarning,
                 stacklevel=5,
             )

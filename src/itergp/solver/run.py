@@ -70,8 +70,8 @@ def begin(problem: Problem, policy: Any, state: State | None, seed: int) -> Stat
     """A fresh state, or a given one made ready to go on."""
     if not callable(policy):
         raise InputError(
-            f"policy is {policy!r}; expected a policy such as ConjugateGradient(), or a "
-            "function state -> actions."
+            f"policy is {policy!r}; expected a policy such as ConjugateGradient(), or a function state -> "
+            "actions."
         )
     if state is None:
         return State.start(problem, seed)

@@ -133,8 +133,7 @@ class Checkpoint:
         except Busy as holder:
             raise NotOurs(
                 f"checkpoint {self.path} is in use by another fit, in {holder}. Wait until that one ends, "
-                "end it, or give "
-                "another folder. (In a program of your own: close() its Checkpoint.)"
+                "end it, or give another folder. (In a program of your own: close() its Checkpoint.)"
             ) from None
         self.close()  # what was held of a folder that is deleted
         self._lock = held
@@ -267,8 +266,7 @@ class Checkpoint:
             reason = getattr(error, "strerror", None) or error
             warnings.warn(
                 f"The checkpoint in {self.path} cannot be written ({reason}). The fit goes on, and the last "
-                "checkpoint, if there "
-                "is one, stays; further failures are not reported.",
+                "checkpoint, if there is one, stays; further failures are not reported.",
                 StorageWarning,
                 stacklevel=4,
             )
@@ -319,8 +317,8 @@ class Checkpoint:
         if missing:
             warnings.warn(
                 f"The checkpoint in {self.path} lacks {len(missing)} of its files, such as {missing[0]}: "
-                "they were deleted, or "
-                "two fits of an earlier version wrote into it at once. The fit starts anew.",
+                "they were deleted, or two fits of an earlier version wrote into it at once. The fit starts "
+                "anew.",
                 StorageWarning,
                 stacklevel=3,
             )
@@ -337,8 +335,8 @@ class Checkpoint:
             if there.get(field) != here.get(field):
                 raise NotOurs(
                     f"checkpoint {self.path} belongs to another fit: its {field} differs "
-                    f"({_short(there.get(field))} there, "
-                    f"{_short(here.get(field))} here). Give another folder, or delete this one to start anew."
+                    f"({_short(there.get(field))} there, {_short(here.get(field))} here). Give another "
+                    "folder, or delete this one to start anew."
                 )
 
 

@@ -103,8 +103,8 @@ def array_of(value: Any, name: str, *shape: int, least: float = -math.inf, whole
     # before they are turned into anything
     if shape and (not isinstance(value, list) or len(value) != shape[0]):
         raise Malformed(
-            f"{name} has {len(value) if isinstance(value, list) else 'no list of'} values; "
-            f"expected {shape[0]}."
+            f"{name} has {len(value) if isinstance(value, list) else 'no list of'} values; expected "
+            f"{shape[0]}."
         )
     array = np.array(value)
     if array.shape != shape or array.dtype.kind not in ("i" if whole else "if"):

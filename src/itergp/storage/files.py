@@ -94,8 +94,8 @@ def read(path: Path, kind: str) -> tuple[Any, Tensors, str]:
         file.seek(place)
         if file.read(64) != digest:
             raise StorageError(
-                f"{path} is damaged: its digest does not match its content. Use another copy, "
-                "or make it anew."
+                f"{path} is damaged: its digest does not match its content. Use another copy, or make it "
+                "anew."
             )
         with safe_open(path, framework="np") as contents:
             if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
@@ -150,15 +150,14 @@ def _value(path: Path, text: str, kind: str, size: int = 0) -> Any:
     most = _ENTRIES + (size - len(text)) // 8
     if text.count(",") > most:
         raise StorageError(
-            f"{path} cannot be understood: its text has {text.count(','):,} entries; expected "
-            f"at most {most:,}."
+            f"{path} cannot be understood: its text has {text.count(','):,} entries; expected at most "
+            f"{most:,}."
         )
     whole = json.loads(text, parse_constant=_no_number)
     if whole["format"] > FORMAT:
         raise StorageError(
             f"{path} has the format {whole['format']}, written by itergp {whole['itergp']}; this version "
-            f"({__version__}) reads "
-            f"formats up to {FORMAT}. Upgrade itergp."
+            f"({__version__}) reads formats up to {FORMAT}. Upgrade itergp."
         )
     if whole["kind"] != kind:
         raise StorageError(f"{path} holds a {whole['kind']}; expected a {kind}.")

@@ -98,8 +98,7 @@ def encode(value: Any, put: Put, name: str) -> Any:
     what = getattr(value, "__qualname__", getattr(value, "__name__", type(value).__qualname__))
     raise InputError(
         f"{name} is {what}, which cannot be stored: a file holds numbers, names and dataclasses of them, but "
-        "no code. "
-        "Write it as a class of its own, a frozen dataclass, and give that class to load(path, "
+        "no code. Write it as a class of its own, a frozen dataclass, and give that class to load(path, "
         "classes=[...])."
     )
 
@@ -162,8 +161,8 @@ def _pieces(whole: np.ndarray, lengths: np.ndarray) -> list[Any]:
     has bytes."""
     if lengths.dtype != np.int64 or lengths.ndim != 1 or whole.ndim != 1:
         raise Malformed(
-            f"a list has lengths of dtype {lengths.dtype}, with {lengths.ndim} axes; expected "
-            "int64, one axis."
+            f"a list has lengths of dtype {lengths.dtype}, with {lengths.ndim} axes; expected int64, one "
+            "axis."
         )
     ends = np.concatenate([[0], np.cumsum(lengths)]).tolist()
     if lengths.min(initial=0) < 0 or ends[-1] != whole.size:

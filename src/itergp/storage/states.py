@@ -62,8 +62,7 @@ class NotStored:
 def not_refinable(what: str, **known: Any) -> Any:
     return NotStored(
         f"this model was saved with refinable=False, without {what}: it predicts, but more computation or "
-        "more data need a "
-        "model that was saved with refinable=True",
+        "more data need a model that was saved with refinable=True",
         **known,
     )
 

@@ -128,8 +128,8 @@ class Layout:
             return self._places_by_name(table)
         if table.header:
             raise InputError(
-                f"{table.path} has names in its first line, but the model was fitted without; "
-                "leave them out, or say --no-header if they are data."
+                f"{table.path} has names in its first line, but the model was fitted without; leave them "
+                "out, or say --no-header if they are data."
             )
         if len(table.names) == self.width:
             return [feature.place for feature in self.features]
@@ -142,8 +142,7 @@ class Layout:
         if not table.header:
             raise InputError(
                 f"{table.path} has no names in its first line; the model needs the columns "
-                f"{_listed(self.names)}. "
-                "Add them, or say --header if they are there."
+                f"{_listed(self.names)}. Add them, or say --header if they are there."
             )
         absent = [name for name in self.names if name not in table.names]
         if absent:
@@ -213,8 +212,7 @@ def column_of(table: Table, asked: str, option: str) -> int:
         numbers = "" if table.header else " The file has no names: give numbers."
         raise InputError(
             f"{option} is {asked!r}, which is no column of {table.path}; its columns are "
-            f"{_listed(table.names)}.{numbers}"
-            f"{_hint([asked], table.names)}"
+            f"{_listed(table.names)}.{numbers}{_hint([asked], table.names)}"
         )
     return place
 
@@ -299,8 +297,7 @@ def _check_numbers(table: Table, columns: Sequence[int], advice: str) -> None:
         number = sum(int(table.missing(k).sum()) for k in bad)
         raise InputError(
             f"{table.place(row, j)}: the value is missing ({number} {'is' if number == 1 else 'are'} missing "
-            "in all). "
-            "Fill them in, or leave these rows out."
+            "in all). Fill them in, or leave these rows out."
         )
 
 

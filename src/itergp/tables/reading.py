@@ -185,8 +185,8 @@ def _opened(path: Path) -> TextIO:
         start = file.read(2)
     if start in BINARY:
         raise InputError(
-            f"{path} is {BINARY[start]}; expected a table as CSV in UTF-8, or Parquet. Save it "
-            "as one of these."
+            f"{path} is {BINARY[start]}; expected a table as CSV in UTF-8, or Parquet. Save it as one of "
+            "these."
         )
     return open(path, **how)
 
@@ -199,8 +199,7 @@ def _checked_lines(path: Path, file: TextIO) -> Iterator[str]:
         if seen > most:
             raise InputError(
                 f"{path} holds more than {TIMES} times its own size, {seen / 1e6:,.0f} MB and more, which "
-                "few tables do. "
-                "If it is meant to, unpack it first, and give the unpacked file."
+                "few tables do. If it is meant to, unpack it first, and give the unpacked file."
             )
         if len(line) >= LONGEST:
             raise InputError(
@@ -289,8 +288,7 @@ def _has_header(path: Path, rows: list[Row], known: Collection[str]) -> bool:
     if above_numbers and numbers_in_it:
         raise InputError(
             f"{path}, line {rows[0][0]}: both text ({first[above_numbers[0]]!r}, above numbers) and numbers, "
-            "so it may be names "
-            "or data. Say --header or --no-header."
+            "so it may be names or data. Say --header or --no-header."
         )
     if above_numbers or not below:
         return not numbers_in_it

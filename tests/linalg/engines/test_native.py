@@ -175,17 +175,11 @@ def test_joblib_workers_share_the_cores_between_them(monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_child_multiplies_as_its_parent_did():
     program = (
-        "import os, sys\n"
-        "import numpy as np\n"
-        "from itergp import RBF, Compute\n"
-        "from itergp.linalg.gram import Gram\n"
-        "X, v = np.random.default_rng(0).standard_normal((1500, 3)), np.ones(1500)\n"
-        "gram = Gram(RBF(1.0), X, Compute('float32', cache=0, engine='native', threads=2))\n"
-        "expected = gram @ v\n"
-        "child = os.fork()\n"
-        "if child == 0:\n"
-        "    os._exit(0 if np.array_equal(gram @ v, expected) else 1)\n"
-        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "import os, sys\nimport numpy as np\nfrom itergp import RBF, Compute\nfrom itergp.linalg.gram import "
+        "Gram\nX, v = np.random.default_rng(0).standard_normal((1500, 3)), np.ones(1500)\ngram = "
+        "Gram(RBF(1.0), X, Compute('float32', cache=0, engine='native', threads=2))\nexpected = gram @ "
+        "v\nchild = os.fork()\nif child == 0:\n    os._exit(0 if np.array_equal(gram @ v, expected) else "
+        "1)\nsys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
 
@@ -193,13 +187,9 @@ def test_a_forked_child_multiplies_as_its_parent_did():
 def test_control_c_is_answered_while_a_product_runs():
     """A product of many seconds, one Ctrl-C after half a second: KeyboardInterrupt, soon."""
     program = (
-        "import numpy as np\n"
-        "from itergp import RBF, Compute\n"
-        "from itergp.linalg.gram import Gram\n"
-        "gram = Gram(RBF(1.0), np.random.default_rng(0).standard_normal((200_000, 10)), Compute('float32', "
-        "cache=0))\n"
-        "print('ready', flush=True)\n"
-        "gram @ np.ones(200_000)\n"
+        "import numpy as np\nfrom itergp import RBF, Compute\nfrom itergp.linalg.gram import Gram\ngram = "
+        "Gram(RBF(1.0), np.random.default_rng(0).standard_normal((200_000, 10)), Compute('float32', "
+        "cache=0))\nprint('ready', flush=True)\ngram @ np.ones(200_000)\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
