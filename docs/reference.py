@@ -37,7 +37,8 @@ ANSWERS = [
     "posterior.local.LocalPosterior",
     "posterior.sampling.SampleFunction",
     "fitted.units.Parts",
-    "estimator.regressor.Trace",
+    "fitted.fit.Fit",
+    "fitted.fit.Trace",
     "solver.state.Step",
 ]
 MODULES = {

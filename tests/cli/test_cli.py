@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import itergp.learning
 from itergp import IterGPRegressor, Status
 from itergp.cli import measuring
 from itergp.cli.commands import app
@@ -80,7 +79,8 @@ def folder(tmp_path_factory):
 def quick(monkeypatch):
     """Where hyper-parameters do not matter, they are not learned."""
     monkeypatch.setattr(
-        itergp.learning, "learn", lambda X, y, kernel, noise, **how: Learned(kernel, noise, 0.0)
+        "itergp.estimator.hyperparameters.learn_rows",
+        lambda rows, kernel, noise, *what, **how: Learned(kernel, noise, 0.0),
     )
 
 
@@ -684,7 +684,7 @@ def test_control_c_and_its_like_during_a_fit_save_what_there_is(name, folder, tm
         os.kill(os.getpid(), getattr(signal, name))
         time.sleep(1.0)
 
-    monkeypatch.setattr(itergp.learning, "learn", interrupted)
+    monkeypatch.setattr("itergp.estimator.hyperparameters.learn_rows", interrupted)
     result = succeed("fit", folder / "train.csv", *FIT, "--budget", "60s", "--out", tmp_path / "m.itergp")
     assert "Note: Interrupted after 128 actions. The model is valid" in result.stderr
     assert "Saved: " in result.stderr

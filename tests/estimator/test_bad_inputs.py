@@ -100,7 +100,9 @@ def test_targets(name, verb, fitted):
 @pytest.mark.parametrize("name", bad.PARAMETERS)
 def test_parameters(name, monkeypatch):
     parameters, words = bad.PARAMETERS[name]
-    monkeypatch.setattr("itergp.learning.learn", lambda *_, **__: pytest.fail("learning had begun"))
+    monkeypatch.setattr(
+        "itergp.estimator.hyperparameters.learn_rows", lambda *_, **__: pytest.fail("learning had begun")
+    )
     estimator = model(**parameters)
     assert_refused(lambda: estimator.fit(bad.X, bad.Y), words, estimator)
     if "policy" not in parameters:  # a fitted model refuses it too, and stays

@@ -164,7 +164,9 @@ def test_files_with_one_scatter_for_all_targets_still_load(tmp_path):
 
 def test_a_checkpoint_keeps_what_was_learned(tmp_path, monkeypatch):
     model, X, y, X_new = small(checkpoint=tmp_path / "fit")
-    monkeypatch.setattr("itergp.learning.learn", lambda *a, **k: pytest.fail("learned again"))
+    monkeypatch.setattr(
+        "itergp.estimator.hyperparameters.learn_rows", lambda *a, **k: pytest.fail("learned again")
+    )
     again = IterGPRegressor(**model.get_params()).fit(X, y)
     np.testing.assert_array_equal(again.noise_, model.noise_)
     np.testing.assert_array_equal(
@@ -223,7 +225,7 @@ def test_an_interrupted_learning_leaves_a_model_of_each_target(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("itergp.learning.learn", interrupted)
+    monkeypatch.setattr("itergp.estimator.hyperparameters.learn_rows", interrupted)
     model, *_, X_new = small()
     assert model.noise_.shape == (3,)
     assert model.status_ in (Status.BUDGET, Status.INTERRUPTED)

@@ -176,6 +176,7 @@ import os, signal, sys
 import numpy as np
 import itergp
 from itergp import RBF, Compute, IterGPRegressor, Matern32
+from itergp.data.rows import Rows
 from itergp.linalg.gram import Gram
 X = np.random.default_rng(0).standard_normal((300, 2))
 y = np.sin(X[:, 0])
@@ -211,7 +212,7 @@ def output(program: str) -> str:
         "Gram(RBF(1.0), X, Compute(engine='jax', cache=0)) @ y",
         "IterGPRegressor(budget='5 actions').fit(X, y)",
         "IterGPRegressor(RBF(1.0) * Matern32(2.0), learn='neighbours', budget='5 actions').fit(X, y)",
-        "itergp.learning.inducing.svgp(X, y, 5)(RBF(1.0), 0.1)",
+        "itergp.learning.inducing.svgp(Rows.of(X, y), 5)(RBF(1.0), 0.1)",
     ],
     ids=["engine", "exact likelihood", "neighbours of a product", "inducing points"],
 )
