@@ -456,8 +456,15 @@ def check_score(f: Fitted) -> None:
     close(f.far.score(f.s.at, truth), 1.0 - left)
 
 
+def check_fit_as_a_value(f: Fitted) -> None:
+    close(f.far.fit_.process.mean(f.s.at), f.s.local_mean)
+    close(f.far.fit_.process.var(f.s.at), f.s.local_var)
+    np.testing.assert_array_equal(f.far.fit_.observations()[0], f.far.posterior_.problem.X)
+
+
 ESTIMATOR = {
     "fit": check_predictions,
+    "fit_": check_fit_as_a_value,
     "predict": check_predictions,
     "partial_fit": check_partial_fit,
     "refine": check_refine_of_estimator,

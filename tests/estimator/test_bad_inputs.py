@@ -10,6 +10,8 @@ import bad_inputs as bad
 from itergp import ItergpError, IterGPRegressor
 from itergp.linalg.gram import Gram
 
+LEARNS = "itergp.estimator.hyperparameters.learn_rows"
+
 
 def model(**parameters):
     return IterGPRegressor(**{"noise": 0.1, "learn": False, "budget": "9 actions"} | parameters)
@@ -100,9 +102,7 @@ def test_targets(name, verb, fitted):
 @pytest.mark.parametrize("name", bad.PARAMETERS)
 def test_parameters(name, monkeypatch):
     parameters, words = bad.PARAMETERS[name]
-    monkeypatch.setattr(
-        "itergp.estimator.hyperparameters.learn_rows", lambda *_, **__: pytest.fail("learning had begun")
-    )
+    monkeypatch.setattr(LEARNS, lambda *_, **__: pytest.fail("learning had begun"))
     estimator = model(**parameters)
     assert_refused(lambda: estimator.fit(bad.X, bad.Y), words, estimator)
     if "policy" not in parameters:  # a fitted model refuses it too, and stays

@@ -18,6 +18,7 @@ from itergp import (
     storage,
 )
 
+LEARNS = "itergp.estimator.hyperparameters.learn_rows"
 DATA = make_data(120)
 AT = DATA.X_new
 
@@ -137,9 +138,7 @@ def test_a_fit_that_was_killed_resumes_to_the_same_bits(tmp_path, monkeypatch):
         with pytest.raises(Killed):
             IterGPRegressor(**parameters).fit(DATA.X, DATA.y)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "itergp.estimator.hyperparameters.learn_rows", lambda *a, **k: pytest.fail("learned again")
-        )
+        patch.setattr(LEARNS, lambda *a, **k: pytest.fail("learned again"))
         resumed = IterGPRegressor(**parameters).fit(DATA.X, DATA.y)
     whole = IterGPRegressor(**parameters | {"checkpoint": None}).fit(DATA.X, DATA.y)
     assert (resumed.trace_.resumed_from, whole.trace_.resumed_from) == (5, 0)

@@ -8,6 +8,8 @@ from helpers import combined, dense, exact
 from itergp import InputError, IterGPRegressor, Matern32, Prior, Status
 from itergp.metrics import coverage
 
+LEARNS = "itergp.estimator.hyperparameters.learn_rows"
+
 TRUE = Matern32(np.array([0.8, 1.5]))
 
 
@@ -164,9 +166,7 @@ def test_files_with_one_scatter_for_all_targets_still_load(tmp_path):
 
 def test_a_checkpoint_keeps_what_was_learned(tmp_path, monkeypatch):
     model, X, y, X_new = small(checkpoint=tmp_path / "fit")
-    monkeypatch.setattr(
-        "itergp.estimator.hyperparameters.learn_rows", lambda *a, **k: pytest.fail("learned again")
-    )
+    monkeypatch.setattr(LEARNS, lambda *a, **k: pytest.fail("learned again"))
     again = IterGPRegressor(**model.get_params()).fit(X, y)
     np.testing.assert_array_equal(again.noise_, model.noise_)
     np.testing.assert_array_equal(
@@ -225,7 +225,7 @@ def test_an_interrupted_learning_leaves_a_model_of_each_target(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("itergp.estimator.hyperparameters.learn_rows", interrupted)
+    monkeypatch.setattr(LEARNS, interrupted)
     model, *_, X_new = small()
     assert model.noise_.shape == (3,)
     assert model.status_ in (Status.BUDGET, Status.INTERRUPTED)

@@ -25,6 +25,7 @@ from itergp import (
 from itergp.storage import Checkpoint, files as storage_files, fingerprint
 
 MANIFEST, LOCK = "manifest.json", ".itergp-lock"
+LEARNS = "itergp.estimator.hyperparameters.learn_rows"
 DATA = make_data(30)
 POLICY = RandomAction(2)
 HOLDER = """
@@ -106,9 +107,7 @@ def test_the_estimator_refuses_before_it_learns_and_frees_the_folder_whatever_ha
 ):
     model = IterGPRegressor(checkpoint=tmp_path / "fit", budget="6 actions")
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "itergp.estimator.hyperparameters.learn_rows", lambda *a, **k: pytest.fail("it learned")
-        )
+        patch.setattr(LEARNS, lambda *a, **k: pytest.fail("it learned"))
         with pytest.raises(StorageError, match=f"in use by another fit, in process {holder.pid}"):
             model.fit(DATA.X, DATA.y)
     holder.communicate()
@@ -118,7 +117,7 @@ def test_the_estimator_refuses_before_it_learns_and_frees_the_folder_whatever_ha
         raise RuntimeError("somewhere")
 
     with monkeypatch.context() as patch:
-        patch.setattr("itergp.estimator.hyperparameters.learn_rows", bug)
+        patch.setattr(LEARNS, bug)
         with pytest.raises(RuntimeError, match="somewhere"):
             model.fit(DATA.X, DATA.y)
     for _ in range(2):
