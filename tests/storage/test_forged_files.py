@@ -3,6 +3,7 @@ or harmless."""
 
 import math
 import tracemalloc
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -11,18 +12,25 @@ from typer.testing import CliRunner
 
 from helpers import make_data, row_noise
 from itergp import (
+    Adversarial,
+    BlockKrylov,
+    ConjugateGradient,
+    Eigenvector,
     InputError,
     IterGPRegressor,
     Matern32,
     MaxActions,
     Prior,
     PseudoInput,
+    RandomAction,
+    Schedule,
     SparseBlock,
     StorageError,
     UnitVector,
     condition,
 )
 from itergp.cli.commands import app
+from itergp.solver.state import Progress
 from itergp.storage import Checkpoint, files, fingerprint, load, save
 
 DATA = make_data(24)
@@ -379,3 +387,93 @@ def test_text_with_millions_of_entries_is_refused_before_they_are_made(tmp_path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * path.stat().st_size
+
+
+# What loads must serve.
+
+
+POLICIES = {
+    "cg": ConjugateGradient(),
+    "preconditioned": ConjugateGradient(preconditioner="self"),
+    "pseudo-inputs": PseudoInput(block_size=4),
+    "rows": UnitVector("random", block_size=4),
+    "groups": SparseBlock(12, block_size=4),
+    "eigenvectors": Eigenvector(4),
+    "adversarial": Adversarial(),
+    "random": RandomAction(4),
+    "krylov": BlockKrylov(4),
+    "schedule": Schedule((PseudoInput(block_size=4), 4), (ConjugateGradient(), None)),
+}
+
+
+@pytest.mark.parametrize("memory", [0, 1.5, 10**30, "", "x", True, [1], {"float": "nan"}], ids=repr)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_policy_that_prepared_something_else_is_refused(policy, memory, tmp_path):
+    path = model(tmp_path / "m", policy=POLICIES[policy])
+    before = load(path)[0].refine(stop=MaxActions(3))  # as it is, it goes on
+    assert before.rank == 11
+    with pytest.raises(StorageError):
+        load(forged(path, say("policy.memory", memory)))
+
+
+@pytest.mark.parametrize("stage", [{}, 0, "", False, [], 1, "x", {"index": 0}], ids=repr)
+def test_a_stage_that_is_none_is_refused(stage, tmp_path):
+    with pytest.raises(StorageError):
+        load(forged(model(tmp_path / "m"), say("state.stage", stage)))
+
+
+@pytest.mark.parametrize("rank", [0, 3, 9])
+def test_a_rank_outside_the_last_block_is_refused(rank, tmp_path):
+    with pytest.raises(StorageError, match="rank"):
+        load(forged(model(tmp_path / "m"), say("state.rank", rank)))
+
+
+def progress(field, new):
+    def change(value, _):
+        value["state"]["progress"][field] = new
+
+    return change
+
+
+@pytest.mark.parametrize("field", range(len(fields(Progress))))
+def test_counts_beyond_all_counting_are_refused(field, tmp_path):
+    with pytest.raises(StorageError):
+        load(forged(model(tmp_path / "m"), progress(field, 10**400)))
+    if fields(Progress)[field].type is int:
+        with pytest.raises(StorageError, match="whole number"):
+            load(forged(model(tmp_path / "m"), progress(field, 10**30)))
+
+
+@pytest.mark.parametrize("name", ["L", "A"])
+def test_a_factor_with_next_to_nothing_on_its_diagonal_is_refused(name, tmp_path):
+    path = model(tmp_path / "m", noise=row_noise(24))
+    change = lambda _, tensors: tensors.update({name: 1e-310 * tensors[name]})  # noqa: E731
+    with pytest.raises(StorageError, match="Cholesky"):
+        load(forged(path, change))
+
+
+def several(path, noise):
+    y = np.column_stack([DATA.y, DATA.y**2])
+    IterGPRegressor(noise=noise, learn=False, budget="6 actions").fit(DATA.X, y).save(path)
+    return path
+
+
+def test_noise_of_each_target_and_of_all_is_refused(tmp_path):
+    path = several(tmp_path / "m", [0.05, 0.1])
+    IterGPRegressor.load(path)
+    for value in (None, False):
+        with pytest.raises(StorageError, match="noise"):
+            IterGPRegressor.load(forged(several(path, [0.05, 0.1]), say("target_noise", value)))
+    with pytest.raises(StorageError, match="noise"):
+        IterGPRegressor.load(forged(several(path, [0.05, 0.1]), say("about.noise", 0.05)))
+    with pytest.raises(StorageError, match="noise"):
+        IterGPRegressor.load(forged(several(path, 0.05), say("about.noise", [0.05, 0.1])))
+
+
+@pytest.mark.parametrize("lost", ["X", "y"])
+def test_first_rows_without_a_half_are_refused(lost, tmp_path):
+    path = tmp_path / "m"
+    IterGPRegressor(noise=0.05).fit(DATA.X, DATA.y).save(path)
+    IterGPRegressor.load(path)
+    with pytest.raises(StorageError, match=r"first rows|first_rows"):
+        IterGPRegressor.load(forged(path, say(f"about.first_rows.{lost}", None)))

@@ -65,7 +65,7 @@ def restored(posterior: Posterior | TargetPosterior, about: dict[str, Any], aske
     learns, timings = str(asked["learn"]) not in ("none", "False"), about["timings"]
     return Fit(
         posterior=posterior,
-        noise=_noise(about["noise"], targets),
+        noise=_noise_of(posterior, about["noise"], targets),
         scaling=_scaling(about["scaling"], d, targets),
         counts=np.ones(n, dtype=np.intp)
         if counts is None
@@ -111,6 +111,13 @@ def _noise(value: Any, targets: tuple[int, ...]) -> Noise:
     )
 
 
+def _noise_of(posterior: Posterior | TargetPosterior, value: Any, targets: tuple[int, ...]) -> Noise:
+    """The noise, of each target where the posterior has one for each."""
+    if isinstance(value, list) != isinstance(posterior, TargetPosterior):
+        raise Malformed("noise is one number for all targets, and one for each: it must be either.")
+    return _noise(value, targets)
+
+
 def _scaling(value: Any, d: int, targets: tuple[int, ...]) -> Scaling:
     found = {
         name: array_of(value[name], f"scaling {name}", *((d,) if name[0] == "x" else targets))
@@ -143,6 +150,8 @@ def _first_rows(said: dict[str, Any] | None, d: int, targets: tuple[int, ...]) -
     if said is None:
         return None
     X, y, t = said["X"], said["y"], targets[0] if targets else 1
+    if (X is None) != (y is None):
+        raise Malformed("of the first rows there is X or y, but not both.")
     if X is not None:
         X, y = array_of(X, "first rows X", len(X), d), array_of(y, "first rows y", len(X), *targets)
     if "late" not in said:  # early files have all rows, and one count and one flag for all targets

@@ -22,6 +22,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from itergp.errors import InputError
+from itergp.solver.problem import Problem
 from itergp.solver.state import State
 from itergp.solver.stopping import StoppingCriterion
 from itergp.validate import choice, count, inputs
@@ -49,8 +50,22 @@ class Policy(ABC):
         """What to prepare when the policy takes over; found in `state.memory` later."""
         return None
 
+    def prepared(self, memory: Any, problem: Problem) -> bool:
+        """Whether `start` may have returned this: asked of what a file says about the library's own."""
+        return memory is None
+
     @abstractmethod
     def __call__(self, state: State) -> Actions: ...
+
+
+def _is_array(memory: Any, axes: int) -> bool:
+    return isinstance(memory, np.ndarray) and memory.ndim == axes and bool(np.isfinite(memory).all())
+
+
+def _are_rows(memory: Any, n: int) -> bool:
+    """Whether these are numbers of rows."""
+    whole = _is_array(memory, 1) and memory.dtype.kind == "i"
+    return whole and bool(((memory >= 0) & (memory < n)).all())
 
 
 def unit_vectors(rows: np.ndarray, n: int) -> sp.csc_array:
@@ -87,6 +102,9 @@ class UnitVector(Policy):
             raise InputError(f"UnitVector.order names row {rows.max()}, but there are {n} rows.")
         free = rows[~state.basis.spanned_rows()[rows]]
         return state.rng().permutation(free) if self._is("random") else free
+
+    def prepared(self, memory: Any, problem: Problem) -> bool:
+        return _are_rows(memory, problem.n)
 
     def __call__(self, state: State) -> Actions:
         b = self.block_size
@@ -129,6 +147,9 @@ class PseudoInput(Policy):
             return Z
         rows = state.rng().permutation(_informative_rows(state))
         return X[rows if Z is None else rows[: int(Z)]]
+
+    def prepared(self, memory: Any, problem: Problem) -> bool:
+        return _is_array(memory, 2) and memory.shape[1] == problem.X.shape[1]
 
     def __call__(self, state: State) -> Actions:
         Z = state.memory[state.proposed : state.proposed + self.block_size]
@@ -175,6 +196,11 @@ class ConjugateGradient(Policy):
     def start(self, state: State) -> Any:
         return state.preconditioner() if isinstance(self.preconditioner, str) else self.preconditioner
 
+    def prepared(self, memory: Any, problem: Problem) -> bool:
+        if self.preconditioner is None:
+            return memory is None
+        return hasattr(memory, "solve") and np.shape(getattr(memory, "diagonal", problem.N)) == (problem.n,)
+
     def __call__(self, state: State) -> Actions:
         r = state.residual
         norms = np.linalg.norm(r, axis=0)
@@ -212,6 +238,9 @@ class Eigenvector(Policy):
         if problem.n <= DENSE_ROWS // 2:
             return np.linalg.eigh(problem.K_hat())[1][:, ::-1]
         return self._leading(state)
+
+    def prepared(self, memory: Any, problem: Problem) -> bool:
+        return _is_array(memory, 2) and len(memory) == problem.n
 
     def _leading(self, state: State) -> np.ndarray:
         problem, n = state.problem, state.problem.n
@@ -314,6 +343,9 @@ class SparseBlock(Policy):
             raise InputError(f"SparseBlock.groups names a row outside 0 to {n - 1}.")
         return list(self.groups)
 
+    def prepared(self, memory: Any, problem: Problem) -> bool:
+        return isinstance(memory, list) and all(_are_rows(rows, problem.n) for rows in memory)
+
     def __call__(self, state: State) -> Actions:
         groups = state.memory[state.proposed : state.proposed + self.block_size]
         if not groups:
@@ -367,6 +399,9 @@ class Adversarial(Policy):
                 "Adversarial needs v*, but K + noise is singular to rounding; give more noise."
             ) from None
         return scipy.linalg.cho_solve(factor, problem.b[:, 0])
+
+    def prepared(self, memory: Any, problem: Problem) -> bool:
+        return _is_array(memory, 1) and len(memory) == problem.n
 
     def __call__(self, state: State) -> Actions:
         b, v, j = state.problem.b[:, 0], state.memory, state.proposed

@@ -15,6 +15,8 @@ from itergp.storage.files import Malformed, Tensors
 _SOME = 1 << 16  # numbers at once: what is looked at stays in the cache
 # far beyond what a fit can have, and so far below what float64 can hold that sums of such numbers are finite
 _LARGEST = 1e200
+_SMALLEST = 1e-150  # on the diagonal of a factor, which is divided by
+_LARGEST_COUNT = 10**18
 
 
 def finite(array: np.ndarray) -> bool:
@@ -45,7 +47,7 @@ def numbers(array: np.ndarray, name: str, least: float = -math.inf) -> np.ndarra
 
 def lower_factor(L: np.ndarray, name: str) -> np.ndarray:
     """A diagonal block of a Cholesky factor: lower triangular, with a positive diagonal."""
-    if not (np.diagonal(L) > 0).all():
+    if not (np.diagonal(L) > _SMALLEST).all():
         raise Malformed(f"array {name} is no Cholesky factor: its diagonal must be positive.")
     for i in range(0, len(L), 256):  # in strips: no second matrix
         if np.triu(L[i : i + 256, i:], 1).any():
@@ -77,8 +79,8 @@ def sparse_columns(tensors: Tensors, name: str, n: int) -> sp.csc_array:
 
 def counted(value: Any, name: str, least: int = 0) -> int:
     """A whole number."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise Malformed(f"{name} is {_short(value)}; expected a whole number, at least {least}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _LARGEST_COUNT:
+        raise Malformed(f"{name} is {_short(value)}; expected a whole number from {least} to 10^18.")
     return value
 
 

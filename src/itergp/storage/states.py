@@ -22,6 +22,7 @@ from itergp.linalg.compute import Compute
 from itergp.linalg.gram import Gram, Record
 from itergp.prior.gp import Prior
 from itergp.solver.belief import Belief
+from itergp.solver.policies import Policy
 from itergp.solver.problem import Problem
 from itergp.solver.schedule import turns
 from itergp.solver.state import Progress, Stage, State, Status, Step
@@ -252,6 +253,8 @@ def restored_state(
         raise Malformed(
             f"{len(blocks) - 1} blocks of {blocks[-1]} columns and rank {rank} do not belong together."
         )
+    if rank < blocks[-2:][0]:
+        raise Malformed(f"rank {rank} lies before the last block, from {blocks[-2]} to {blocks[-1]}.")
     if status is Status.EXACT and rank < n:
         raise Malformed(f"its status is EXACT with {rank} of {n} actions.")
     if rank < n and any("KQ" not in tensors for tensors in segments):
@@ -261,7 +264,7 @@ def restored_state(
     counter, variance = value["counter"], not_refinable("the training variance")
     if "training_variance" in head:
         variance = shaped(head, "training_variance", n, least=0.0)
-    stage = value["stage"] and _restored_stage(value["stage"], policy, memory)
+    stage = None if value["stage"] is None else _restored_stage(value["stage"], policy, memory, problem)
     belief = Belief(problem, basis, blocks, factor, factor_A, z, tau, rank)
     return State(
         belief.knowing(
@@ -335,11 +338,17 @@ def _between(parts: list[tuple[int, np.ndarray | sp.csc_array]], a: int, b: int)
     raise Malformed(f"the actions {a} to {b} are not all there.")
 
 
-def _restored_stage(value: Any, policy: Any, memory: Any) -> Stage | None:
+def _restored_stage(value: Any, policy: Any, memory: Any, problem: Problem) -> Stage | None:
+    if not isinstance(value, dict):
+        raise Malformed("the stage of its policy is no table.")
     if policy is None:
         return None
     index = counted(value["index"], "index of the stage")
     acting, limit = turns(policy)[index]
+    # what policies of others prepare is theirs
+    own = acting if isinstance(acting, Policy) and type(acting).__module__ == Policy.__module__ else None
+    if own is not None and not own.prepared(memory, problem):
+        raise Malformed(f"what {type(acting).__name__} prepared is none of what it prepares.")
     proposed, begun = counted(value["proposed"], "proposed"), _record(Progress, value["begun"])
     return Stage(acting, limit, memory, proposed, index, begun)
 
