@@ -452,6 +452,15 @@ def test_a_factor_with_next_to_nothing_on_its_diagonal_is_refused(name, tmp_path
         load(forged(path, change))
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-310, 0.9, 1e9])
+@pytest.mark.parametrize("policy", ["pseudo-inputs", "rows"])
+def test_actions_of_another_length_are_refused(policy, size, tmp_path):
+    name = "Q/0/data" if policy == "rows" else "Q/0"
+    change = lambda _, tensors: tensors.update({name: size * tensors[name]})  # noqa: E731
+    with pytest.raises(StorageError, match="length 1"):
+        load(forged(model(tmp_path / "m", policy=POLICIES[policy]), change))
+
+
 def several(path, noise):
     y = np.column_stack([DATA.y, DATA.y**2])
     IterGPRegressor(noise=noise, learn=False, budget="6 actions").fit(DATA.X, y).save(path)

@@ -77,6 +77,13 @@ def sparse_columns(tensors: Tensors, name: str, n: int) -> sp.csc_array:
     return sp.csc_array((numbers(data, f"array {name}/data"), indices, ends), shape=(n, ends.size - 1))
 
 
+def of_unit_length(Q: Any, name: str) -> None:
+    """Actions have length 1, whoever chose them."""
+    squares = Q.multiply(Q).sum(axis=0) if sp.issparse(Q) else np.einsum("nr,nr->r", Q, Q)
+    if not (np.abs(np.asarray(squares) - 1.0) < 1e-3).all():
+        raise Malformed(f"array {name} has actions that are not of length 1.")
+
+
 def counted(value: Any, name: str, least: int = 0) -> int:
     """A whole number."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _LARGEST_COUNT:

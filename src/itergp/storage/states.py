@@ -26,7 +26,15 @@ from itergp.solver.policies import Policy
 from itergp.solver.problem import Problem
 from itergp.solver.schedule import turns
 from itergp.solver.state import Progress, Stage, State, Status, Step
-from itergp.storage.checks import counted, lower_factor, number, numbers, shaped, sparse_columns
+from itergp.storage.checks import (
+    counted,
+    lower_factor,
+    number,
+    numbers,
+    of_unit_length,
+    shaped,
+    sparse_columns,
+)
 from itergp.storage.files import Malformed, Tensors, array_digest
 from itergp.storage.specs import decode, encode, putting
 
@@ -326,6 +334,7 @@ def _restored_actions(tensors: Tensors, n: int) -> list[tuple[int, np.ndarray | 
             Q: Any = shaped(tensors, f"Q/{first}", len(tensors[f"Q/{first}"]), n).T
         else:
             Q = sparse_columns(tensors, f"Q/{first}", n)
+        of_unit_length(Q, f"Q/{first}")
         parts.append((first, Q))
     return parts
 
