@@ -127,7 +127,7 @@ def test_a_missing_file_is_named_with_where_to_put_it(toy):
 def test_a_damaged_file_is_named_and_refused(toy, file, damage):
     path = toy[0] / file
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(StorageError, match="is damaged, or another version: its SHA-256") as error:
+    with pytest.raises(StorageError, match="is damaged or of another version: its SHA-256") as error:
         load("toy")
     assert str(path) in str(error.value)
 
@@ -141,7 +141,7 @@ def test_a_folder_in_the_place_of_a_file_is_refused_by_name(toy):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(InputError, match="'bikes' is neither a data set that is known") as error:
+    with pytest.raises(InputError, match="'bikes' is neither a known data set") as error:
         load("bikes")
     assert all(
         name in str(error.value)
@@ -154,7 +154,7 @@ def test_an_unknown_name_lists_the_known_ones():
 def test_features_are_dropped_by_name_and_unknown_names_list_the_known_ones(toy):
     assert load("toy", drop=["b"]).feature_names == ("a", "c")
     np.testing.assert_array_equal(load("toy", drop=["b"]).X, toy[1][:, [0, 2]])
-    with pytest.raises(InputError, match="drop names 'd', which is no feature of 'toy'; they are a, b, c"):
+    with pytest.raises(InputError, match="drop names 'd', which is not a feature of 'toy'; it has a, b, c"):
         load("toy", drop=["a", "d"])
     with pytest.raises(InputError, match="drop names every feature"):
         load("toy", drop=["a", "b", "c"])

@@ -1,9 +1,9 @@
-"""Data sets for demonstrations and experiments: a synthetic one, five of the UCI repository by name, any
-table by path.
+"""Data sets for demonstrations and experiments: one synthetic, five from the UCI repository, any table by
+path.
 
-The five are read from the folder in ITERGP_DATA, or from the user's cache folder; nothing is downloaded.
-Each is two files, as prepared in github.com/treforevans/uci_datasets (MIT; the data: UCI repository, CC BY
-4.0): NAME.csv.gz is its `data.csv.gz`, the target in the last column, and NAME.splits.csv.gz its
+The five are read from the folder in ITERGP_DATA, or from the user's cache folder; nothing is downloaded. Each
+is two files, as prepared in github.com/treforevans/uci_datasets (MIT; the data: UCI repository, CC BY 4.0):
+NAME.csv.gz is its `data.csv.gz`, with the target in the last column, and NAME.splits.csv.gz its
 `test_mask.csv.gz`, ten columns in which 1 marks the test rows.
 """
 
@@ -28,15 +28,14 @@ ORIGIN = "https://github.com/treforevans/uci_datasets"
 
 @dataclass(frozen=True)
 class Source:
-    """What is known about a named data set: its size, the SHA-256 of its files, its columns, and what to
-    beware of."""
+    """Facts about a named data set: its size, the SHA-256 of its files, its columns, and its pitfalls."""
 
     rows: int
     features: int
     sha256: str  # of NAME.csv.gz
     splits_sha256: str  # of NAME.splits.csv.gz
     note: str
-    columns: str = ""  # names of the features and the target; by number where they are not known
+    columns: str = ""  # names of the features and the target; numbered where unknown
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -49,7 +48,7 @@ DATASETS = {
         20,
         "d20ffd9c9e5053a03fff0b770e7b0e076bf856a34538198303c897b6cc6addde",
         "090794e6acb34ce9134ce2ac530b60c408adc646e45f9296adf0e3eb134f1a64",
-        "Telemonitoring of 42 patients; the target is total_UPDRS, and the other score is left out. Scores "
+        "Telemonitoring of 42 patients; the target is total_UPDRS, and the other score is excluded. Scores "
         "were interpolated linearly in test_time for each patient, and random splits put rows of one patient "
         "on both sides: with `subject` and `test_time` the target is nearly free of noise.",
         "subject age sex test_time jitter jitter_abs jitter_rap jitter_ppq5 jitter_ddp shimmer shimmer_db "
@@ -64,7 +63,7 @@ DATASETS = {
         "the sum of "
         "`casual` and `registered`, which are columns 16 and 17 (the last two features). Published numbers "
         "keep them; "
-        'load("bike", drop=("casual", "registered")) leaves them out. `yr` and `mnth` repeat `year` and '
+        'load("bike", drop=("casual", "registered")) excludes them. `yr` and `mnth` repeat `year` and '
         "`month`.",
         "year month day season yr mnth hour holiday weekday workingday weather temp atemp humidity windspeed "
         "casual registered log_count",
@@ -98,8 +97,7 @@ DATASETS = {
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A training and a test part, both standardised with the mean and standard deviation of the training
-    part."""
+    """A training and a test part, standardised with the mean and standard deviation of the training part."""
 
     X: np.ndarray
     y: np.ndarray
@@ -109,7 +107,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """All rows as they are in the file, and which of them are test rows in each split."""
+    """All rows as they are in the file, and a mask of the test rows of each split."""
 
     name: str
     X: np.ndarray  # (n, d)
@@ -118,7 +116,7 @@ class Dataset:
     test: np.ndarray  # (n, splits), true for test rows
 
     def split(self, i: int = 0) -> Split:
-        """Split i, standardised; a feature that is constant in the training part is only centred."""
+        """Split i, standardised; features that are constant in the training part are only centred."""
         if count("i", i, least=0) >= self.test.shape[1]:
             raise InputError(
                 f"i is {i}; expected a split of {self.name!r}, from 0 to {self.test.shape[1] - 1}."
@@ -130,19 +128,19 @@ class Dataset:
 
 
 def synthetic(n: int, d: int, noise: float = 0.01, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The paper's synthetic set: x uniform on [-1, 1]^d, y = sin(pi x^T 1) + N(0, noise)."""
+    """The paper's synthetic data: x uniform on [-1, 1]^d, y = sin(pi x^T 1) + N(0, noise)."""
     rng = np.random.default_rng([seed, n, d])
     X = rng.uniform(-1.0, 1.0, (n, d))
     return X, np.sin(np.pi * X.sum(axis=1)) + np.sqrt(noise) * rng.standard_normal(n)
 
 
 def load(name_or_path: str | os.PathLike[str], drop: Sequence[str] = ()) -> Dataset:
-    """A data set of `DATASETS` by its name, or any CSV or Parquet file by its path, without the features
-    in `drop`.
+    """Load a data set of `DATASETS` by name, or a CSV or Parquet file by path, without the features in
+    `drop`.
 
-    The last column is the target. Named sets come with their ten fixed 90/10 splits, so that numbers can
-    be compared; tables get ten folds of a fixed random order. Columns without names are called "column 1",
-    "column 2", and so on.
+    The last column is the target. Named sets have ten fixed 90/10 splits, so that results are comparable;
+    tables get ten folds of a fixed random permutation. Unnamed columns are called "column 1", "column 2", and
+    so on.
     """
     if not isinstance(name_or_path, str | os.PathLike):
         raise InputError(
@@ -158,15 +156,13 @@ def load(name_or_path: str | os.PathLike[str], drop: Sequence[str] = ()) -> Data
     path = Path(name_or_path)
     if not path.exists():
         raise InputError(
-            f"{str(name_or_path)!r} is neither a data set that is known ({', '.join(DATASETS)}) nor a file "
-            "that exists."
+            f"{str(name_or_path)!r} is neither a known data set ({', '.join(DATASETS)}) nor an existing file."
         )
     return _from_table(read_table(path), drop)
 
 
 def data_folder() -> Path:
-    """Where the files of named data sets are looked for: ITERGP_DATA, or `itergp` in the user's cache
-    folder."""
+    """Folder of the named data sets: ITERGP_DATA, or `itergp` in the user's cache folder."""
     given = os.environ.get("ITERGP_DATA")
     if given:
         return Path(given)
@@ -187,29 +183,29 @@ def _named(name: str, drop: Sequence[str]) -> Dataset:
 
 
 def _numbers(name: str, file: str, original: str, sha256: str) -> np.ndarray:
-    """A file of the data folder, which has not a byte other than it should."""
+    """Read a file of the data folder after checking its SHA-256."""
     path = data_folder() / file
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         raise StorageError(
             f"{file}, of the data set {name!r}, is not in {path.parent}. Get {original} from {ORIGIN} and "
-            "put it there under that name, or set the environment variable ITERGP_DATA to the folder that "
-            "has it."
+            "save it there under that name, or set the environment variable ITERGP_DATA to the folder "
+            "that contains it."
         ) from None
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise StorageError(
-            f"{path} is damaged, or another version: its SHA-256 begins with {found[:12]}; expected "
-            f"{sha256[:12]}. Get {original} from {ORIGIN} again, and put it there."
+            f"{path} is damaged or of another version: its SHA-256 starts with {found[:12]}; expected "
+            f"{sha256[:12]}. Get {original} from {ORIGIN} and save it there."
         )
     return np.loadtxt(io.BytesIO(gzip.decompress(content)), delimiter=",")
 
 
 def _from_table(table: Table, drop: Sequence[str]) -> Dataset:
-    """The last column of a table from the others."""
+    """A table whose last column is predicted from the others."""
     if len(table.names) < 2:
         raise InputError(
             f"{table.path} has one column; expected features, and the target in the last column."
@@ -228,13 +224,13 @@ def _from_table(table: Table, drop: Sequence[str]) -> Dataset:
 
 
 def _kept(where: str, features: Sequence[str], drop: Sequence[str]) -> list[int]:
-    """The places of the features that stay."""
+    """Column numbers of the features that are kept."""
     unknown = [name for name in drop if name not in features]
     if unknown:
         raise InputError(
-            f"drop names {unknown[0]!r}, which is no feature of {where!r}; they are {', '.join(features)}."
+            f"drop names {unknown[0]!r}, which is not a feature of {where!r}; it has {', '.join(features)}."
         )
     kept = [j for j, name in enumerate(features) if name not in drop]
     if not kept:
-        raise InputError(f"drop names every feature of {where!r}; expected at least one to be left.")
+        raise InputError(f"drop names every feature of {where!r}; expected at least one to remain.")
     return kept

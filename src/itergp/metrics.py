@@ -1,8 +1,7 @@
-"""How good are predictions? Functions of observations, predictive means and predictive variances (noise
-included).
+"""Metrics of predictions: functions of observations, predictive means and predictive variances (with noise).
 
-`y` and `mean` are (m,) or (m, targets); `var` is the same, or (m,): one variance for all targets, as a
-posterior gives it.
+`y` and `mean` are (m,) or (m, targets); `var` is the same, or (m,) for one variance shared by all targets, as
+returned by a posterior.
 """
 
 import numpy as np
@@ -29,11 +28,11 @@ def nll(y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> float:
 
 
 def crps(y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> float:
-    """Mean continuous ranked probability score of N(mean, var): the integral of (F(x) - [y <= x])^2, in
-    units of y.
+    """Mean continuous ranked probability score of N(mean, var): the integral of (F(x) - [y <= x])^2, in units
+    of y.
 
-    With z = (y - mean) / std it is std (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)): the absolute error
-    where std = 0.
+    With z = (y - mean) / std it is std (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)), which is the absolute
+    error if std = 0.
     """
     y, mean, var = _aligned(y, mean, var)
     std, error = np.sqrt(var), y - mean
@@ -51,8 +50,8 @@ def coverage(y: ArrayLike, mean: ArrayLike, var: ArrayLike, quantile: float = GA
 def calibration_curve(
     y: ArrayLike, mean: ArrayLike, var: ArrayLike, levels: ArrayLike = LEVELS
 ) -> np.ndarray:
-    """The share of observations inside the central interval of each level: the levels themselves, if
-    predictions are honest."""
+    """The share of observations inside the central interval of each level; equal to the levels if
+    calibrated."""
     asked = as_float64("levels", levels)
     if asked.ndim != 1 or not ((asked > 0) & (asked < 1)).all():
         raise InputError(
@@ -62,14 +61,14 @@ def calibration_curve(
 
 
 def sharpness(var: ArrayLike) -> float:
-    """The mean predictive standard deviation: of two forecasts that are both honest, the sharper one says
-    more."""
+    """The mean predictive standard deviation: of two calibrated forecasts, the sharper one is more
+    informative."""
     return float(np.mean(np.sqrt(as_float64("var", var))))
 
 
 def mean_and_interval(values: ArrayLike, axis: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over repetitions, and half the width of its 95 % interval by Student's t; NaN where there is
-    one repetition only."""
+    """Mean over repetitions, and half the width of its 95 % interval (Student's t); NaN for a single
+    repetition."""
     values = as_float64("values", values)
     if values.ndim == 0 or values.shape[axis] == 0:
         raise InputError(
@@ -83,11 +82,11 @@ def mean_and_interval(values: ArrayLike, axis: int = 0) -> tuple[np.ndarray, np.
 
 
 def _aligned(y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The three with one shape, or an error: (m,) against (m, 1) would silently become (m, m)."""
+    """Check that all three have the same shape: (m,) against (m, 1) would silently broadcast to (m, m)."""
     y, mean, var = as_float64("y", y), as_float64("mean", mean), as_float64("var", var)
     if y.shape != mean.shape or y.size == 0:
         raise InputError(
-            f"y has shape {y.shape} and mean has shape {mean.shape}; expected the same, with at least one "
+            f"y has shape {y.shape} and mean has shape {mean.shape}; expected equal shapes with at least one "
             "row."
         )
     if var.ndim == 1 and y.ndim == 2:

@@ -1,10 +1,9 @@
-"""Published interface tests: what holds for every kernel, policy, Gaussian process and engine of this
-library.
+"""Published interface tests: what must hold for every kernel, policy, Gaussian process and engine.
 
     from itergp.testing import check_kernel
     check_kernel(MyKernel(lengthscale=0.3))
 
-Each raises AssertionError with a sentence that says what does not hold.
+Each raises AssertionError with a message that says what does not hold.
 """
 
 from collections.abc import Callable
@@ -44,8 +43,8 @@ def _close(a: Any, b: Any, tolerance: float) -> bool:
 
 
 def check_kernel(kernel: Kernel, d: int = 2, seed: int = 0) -> None:
-    """k is finite, symmetric and positive semi-definite; `diagonal` is its diagonal; engines and
-    parameters agree."""
+    """Check that k is finite, symmetric and positive semi-definite, and agrees with `diagonal` and all
+    engines."""
     name = type(kernel).__name__
     _require(isinstance(kernel, Kernel), f"{name} is not a subclass of itergp.Kernel.")
     kernel.check_features(d)
@@ -101,7 +100,7 @@ def _check_kernel_in_float32(kernel: Kernel, X: np.ndarray) -> None:
     error = float(np.linalg.norm(rounded - K, 2))
     _require(
         error <= bound * 2,
-        f"{name} errs by {error:.2g} in float32; its amplification allows for {bound:.2g}.",
+        f"{name} has an error of {error:.2g} in float32; its amplification allows {bound:.2g}.",
     )
 
 
@@ -111,7 +110,7 @@ def _check_kernel_in_jax(kernel: Kernel, X: np.ndarray, Z: np.ndarray) -> None:
         jax = engines.get("jax")
     except ImportError:
         return
-    if jax.supports(kernel, X.shape[1]):  # a reason why not: then NumPy serves this kernel
+    if jax.supports(kernel, X.shape[1]):  # a reason why it is not supported: then NumPy serves this kernel
         return
     K = np.asarray(kernel(X, Z))
     _require(_close(jax.dense(kernel, X, Z, FLOAT64), K, 1e-10), f"{name} differs between NumPy and JAX.")
@@ -131,10 +130,10 @@ def _check_kernel_parameters(kernel: Kernel, X: np.ndarray) -> None:
         type(again) is type(kernel),
         f"with_parameters(k, parameters(k)) is a {type(again).__name__}, not a {name}.",
     )
-    _require(parameters(again).keys() == values.keys(), f"{name}: parameters change their names on the way.")
+    _require(parameters(again).keys() == values.keys(), f"{name}: parameter names change in a round trip.")
     _require(
         np.array_equal(again(X, X), kernel(X, X)),
-        f"{name}: with_parameters(k, parameters(k)) is another kernel.",
+        f"{name}: with_parameters(k, parameters(k)) is a different kernel.",
     )
 
 
@@ -142,8 +141,7 @@ def _check_kernel_parameters(kernel: Kernel, X: np.ndarray) -> None:
 
 
 def check_policy(make_policy: Callable[[], Any], seed: int = 0) -> None:
-    """`make_policy()` gives a policy whose runs can be cut, resumed and repeated, with variances that can
-    be trusted."""
+    """Check that runs of `make_policy()` can be cut, resumed and repeated, and that variances are valid."""
     rng = np.random.default_rng(seed)
     X, X_new, prior = (
         rng.uniform(-1, 1, (23, 2)),
@@ -168,7 +166,7 @@ def check_policy(make_policy: Callable[[], Any], seed: int = 0) -> None:
             whole,
             resumed,
             X_new,
-            f"a run cut after {cut} actions and resumed differs; keep nothing in the policy",
+            f"a run cut after {cut} actions and resumed differs; do not keep state in the policy",
         )
 
 
@@ -189,10 +187,10 @@ def _check_run(posterior: Posterior, actions: int) -> None:
 def _check_variances(posterior: Posterior, X: np.ndarray) -> None:
     parts, prior = posterior.decompose(X, "exact"), posterior.problem.prior.var(X)
     combined, rounding = posterior.var(X), 1e-10 * prior
-    _require((combined <= prior + rounding).all(), "A variance exceeds that of the prior.")
+    _require((combined <= prior + rounding).all(), "A variance exceeds the prior variance.")
     _require(
         (combined >= parts.mathematical - rounding).all(),
-        "A variance lies below that of the exact Gaussian process.",
+        "A variance is below that of the exact Gaussian process.",
     )
 
 
@@ -205,7 +203,7 @@ def _check_same_bits(a: Posterior, b: Posterior, X: np.ndarray, sentence: str) -
 
 
 def check_gp(gp: GaussianProcess, d: int = 2, seed: int = 0) -> None:
-    """`mean`, `var` and `cov` belong to one Gaussian process."""
+    """Check that `mean`, `var` and `cov` belong to one Gaussian process."""
     name, rng = type(gp).__name__, np.random.default_rng(seed)
     _require(isinstance(gp, GaussianProcess), f"{name} lacks one of the methods mean, var and cov.")
     X, Z = rng.uniform(-1, 1, (9, d)), rng.uniform(-1, 1, (4, d))
@@ -241,7 +239,7 @@ def check_gp(gp: GaussianProcess, d: int = 2, seed: int = 0) -> None:
     _require(lowest >= -1e-8 * scale * len(joint), f"{name}.cov is not positive semi-definite: {lowest:.3g}.")
     _require(
         _close(gp.mean(X[2:5]), mean[2:5], 1e-8),
-        f"{name}.mean at a point depends on the other points asked for.",
+        f"{name}.mean at a point depends on the other points passed with it.",
     )
 
 
@@ -249,8 +247,7 @@ def check_gp(gp: GaussianProcess, d: int = 2, seed: int = 0) -> None:
 
 
 def check_engine(engine: engines.Engine, seed: int = 0) -> None:
-    """Every method agrees with the reference engine, in both dtypes, for sizes that are a multiple of
-    nothing."""
+    """Check every method against the reference engine, in both dtypes, for sizes that are not whole tiles."""
     rng, kernel = np.random.default_rng(seed), 1.4 * Matern32(lengthscale=[0.6, 0.9, 0.4])
     reason = engine.supports(kernel, 3)
     _require(not reason, f"engine {engine.name} does not support a Matern kernel: {reason}.")
@@ -290,7 +287,7 @@ def _check_products(
         rows = engine.symmetric(kernel, X, V, dtype, cache, first, tick)
         _require(
             np.array_equal(rows[first:], out[first:]),
-            f"{where}: `symmetric` from row {first} on gives other bits.",
+            f"{where}: `symmetric` from row {first} on gives different bits.",
         )
 
 
@@ -322,7 +319,7 @@ def _check_tick(engine: engines.Engine, kernel: Kernel, X: np.ndarray, V: np.nda
     except Stop:
         return
     raise AssertionError(
-        f"engine {engine.name} does not call `tick`, so no time budget could stop its products."
+        f"engine {engine.name} does not call `tick`, so a time budget cannot stop its products."
     )
 
 

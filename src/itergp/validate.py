@@ -1,5 +1,4 @@
-"""What comes in at the public boundary: float64 NumPy arrays, finite, of the right shape, or an error that
-says so."""
+"""Validation at the public boundary: finite float64 NumPy arrays of the right shape, or a clear error."""
 
 import numbers
 import unicodedata
@@ -12,13 +11,13 @@ from itergp.errors import InputError
 
 Array = np.ndarray
 LARGEST_COUNT = 2**53
-# Categories of characters that change how others look, or that nobody sees: control, format, ends of lines,
-# halves of characters, private use.
+# Unicode categories that are invisible or change how other characters look: control, format, line and
+# paragraph separators, surrogates, private use.
 _UNSEEN = {"Cc", "Cf", "Zl", "Zp", "Cs", "Co"}
 
 
 def as_float64(name: str, value: ArrayLike) -> Array:
-    """`value` as a float64 array; text, objects, complex numbers and masked arrays are refused by name."""
+    """Convert `value` to a float64 array; text, objects, complex numbers and masked arrays are rejected."""
     if hasattr(value, "toarray"):
         raise InputError(
             f"{name} is a sparse matrix; expected a dense array. Use {name}.toarray() if it fits in memory."
@@ -41,7 +40,7 @@ def as_float64(name: str, value: ArrayLike) -> Array:
 
 
 def finite(name: str, array: Array) -> Array:
-    """`array` itself, if every entry is finite."""
+    """Return `array` unchanged if every entry is finite."""
     bad = ~np.isfinite(array)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -54,7 +53,7 @@ def finite(name: str, array: Array) -> Array:
 
 
 def inputs(name: str, value: ArrayLike, features: int | None = None) -> Array:
-    """Inputs as a finite float64 matrix (n, d), n >= 1; a vector is read as one feature."""
+    """Inputs as a finite float64 matrix (n, d), n >= 1; a vector is read as a single feature."""
     X = as_float64(name, value)
     if X.ndim == 1:
         X = X[:, None]
@@ -80,17 +79,17 @@ def targets(name: str, value: ArrayLike, rows: int) -> Array:
 
 
 def noise_variance(name: str, value: ArrayLike, rows: int) -> float | Array:
-    """A noise variance: a number, or one value per row; finite and not negative."""
+    """A noise variance: a number or one value per row; finite and not negative."""
     noise = finite(name, as_float64(name, value))
     if noise.ndim > 1 or (noise.ndim == 1 and noise.shape[0] != rows):
         raise InputError(f"{name} has shape {noise.shape}; expected a number or one value per row ({rows},).")
     if (noise < 0).any():
-        raise InputError(f"{name} is negative ({float(noise.min())}); expected a variance, so a number >= 0.")
+        raise InputError(f"{name} is negative ({float(noise.min())}); expected a variance, which is >= 0.")
     return float(noise) if noise.ndim == 0 else noise
 
 
 def count(name: str, value: Any, least: int = 1) -> int:
-    """An integer of at least `least`, and not beyond what float64 counts exactly."""
+    """An integer >= `least` that float64 can represent exactly."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise InputError(f"{name} is {value!r}; expected an integer of at least {least}.")
     if int(value) > LARGEST_COUNT:
@@ -140,10 +139,10 @@ def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 
 def unseen(letter: str) -> bool:
-    """Whether a character is one of those that nobody sees; tabs and ends of lines are seen."""
+    """Whether a character is invisible; tabs and line ends do not count."""
     return letter not in "\t\n" and unicodedata.category(letter) in _UNSEEN
 
 
 def visible(text: str) -> str:
-    """Text with what is unseen in it written out, as Python writes it."""
+    """Text with invisible characters escaped, as in Python."""
     return "".join(letter.encode("unicode_escape").decode() if unseen(letter) else letter for letter in text)

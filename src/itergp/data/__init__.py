@@ -1,1 +1,1 @@
-"""Rows of data: identical inputs as one row, and the unit of a feature."""
+"""Rows of data: duplicates merged into one row, and the scale of each feature."""

@@ -1,7 +1,7 @@
-"""Rows of data, of which those with identical inputs are one: an exact reduction of the Gaussian process.
+"""Rows of data, with identical inputs merged into one row: an exact reduction of the Gaussian process.
 
-With scalar noise s2, c observations at one input say as much about f as one row with their mean and noise
-s2 / c. The posterior is the same; the log likelihood gains a term that depends on the noise alone
+With scalar noise s2, c observations at one input are equivalent to a single row with their mean and noise s2
+/ c. The posterior is the same; the log likelihood gains a term that depends on the noise alone
 (`Rows.within`).
 """
 
@@ -20,18 +20,18 @@ NOTHING = 1e-24  # of a variance: rounding alone
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Distinct rows in the order of their first appearance: row i stands for `counts[i]` observations, of
-    which y is the mean, so its noise is noise / counts[i]."""
+    """Distinct rows in the order of their first appearance. Row i stands for `counts[i]` observations with
+    mean y, so its noise is noise / counts[i]."""
 
     X: Array  # (u, d)
     y: Array  # (u,) or (u, t)
     counts: Array  # (u,)
-    # the sum of squares of the observations around the means of their rows: a number, or one per target
+    # sum of squares of the observations around the means of their rows: a number, or one per target
     scatter: Any
 
     @staticmethod
     def of(X: ArrayLike, y: ArrayLike, counts: ArrayLike | None = None, scatter: ArrayLike = 0.0) -> "Rows":
-        """Rows as a user gives them, checked."""
+        """Validated rows, as given by the user."""
         X = inputs("X", X)
         y = targets("y", y, len(X))
         counts = np.ones(len(X)) if counts is None else finite("counts", np.asarray(counts, dtype=np.float64))
@@ -42,7 +42,7 @@ class Rows:
         squares = np.asarray(scatter, dtype=np.float64)
         if squares.shape not in ((), y.shape[1:]) or not ((squares >= 0) & (squares < np.inf)).all():
             raise InputError(
-                f"scatter is {scatter!r}; expected a sum of squares, finite and >= 0, or one per target."
+                f"scatter is {scatter!r}; expected a finite sum of squares >= 0, or one per target."
             )
         return Rows(X, y, counts, float(squares) if squares.ndim == 0 else squares)
 
@@ -66,19 +66,18 @@ class Rows:
 
     @property
     def variance(self) -> float:
-        """The mean square of all observations and targets; their variance where y is centred."""
+        """The mean square of all observations and targets; their variance if y is centred."""
         return float(((self.counts @ self.Y**2).sum() + np.sum(self.scatter)) / (self.counts.sum() * self.t))
 
     @property
     def variances(self) -> Array:
-        """That of each target; where it is nothing beside the others, theirs: such a target has no unit."""
+        """The mean square of each target; that of all targets where it is negligible."""
         own = (self.counts @ self.Y**2 + self.scatter) / self.counts.sum()
         return np.where(own > NOTHING * own.mean(), own, own.mean())
 
     @property
     def spread(self) -> Array:
-        """The standard deviation of each feature over the observations, but for a few values far from all
-        others; 1 where it is constant."""
+        """The standard deviation of each feature without a few outliers; 1 where constant."""
         return centre_and_spread(np.repeat(self.X, np.rint(self.counts).astype(np.intp), axis=0))[1]
 
     def N(self, noise: float) -> Array:
@@ -86,7 +85,7 @@ class Rows:
         return noise / self.counts
 
     def noise(self, noise: float) -> float | Array:
-        """The same; the number itself where each row stands for itself."""
+        """As `N`, but the number itself if no rows were merged."""
         return noise if (self.counts == 1).all() else self.N(noise)
 
     def within(self, noise: float) -> tuple[float, float]:
@@ -104,7 +103,7 @@ class Rows:
         return float(value), 0.5 * (lost - scatter / noise) / noise
 
     def each(self) -> list["Rows"]:
-        """The rows of each target."""
+        """The rows of each target separately."""
         scatter = np.asarray(self.scatter)
         if self.t > 1 and scatter.ndim == 0 and scatter:
             raise InputError(
@@ -117,31 +116,31 @@ class Rows:
         ]
 
     def of_targets(self, chosen: Array) -> "Rows":
-        """Some of the targets."""
+        """A subset of the targets."""
         scatter = np.atleast_1d(self.scatter)[chosen]
         return replace(self, y=self.Y[:, chosen], scatter=float(scatter[0]) if scatter.size == 1 else scatter)
 
     def some(self, chosen: Array) -> "Rows":
-        """Some of the rows; of the scatter, the share that their deviations have in all."""
+        """A subset of the rows, with their share of the scatter."""
         lost = self.total - self.n
         share = float((self.counts[chosen] - 1.0).sum()) / lost if lost > 0 else 0.0
         return Rows(self.X[chosen], self.y[chosen], self.counts[chosen], share * self.scatter)
 
     def absorb(self, X: Array, y: Array) -> "Rows":
-        """With more rows: those with known inputs merge into the old ones, the rest are appended."""
+        """Add rows: those with known inputs merge into existing rows, the others are appended."""
         more = _merge(
             np.concatenate([self.X, X]), np.concatenate([self.y, y]), np.concatenate([self.counts, _ones(X)])
         )
         return replace(more, scatter=self.scatter + more.scatter)
 
     def append(self, X: Array, y: Array) -> "Rows":
-        """With more rows, merged with nothing."""
+        """Add rows without merging."""
         counts = np.concatenate([self.counts, _ones(X)])
         return Rows(np.concatenate([self.X, X]), np.concatenate([self.y, y]), counts, self.scatter)
 
     def observations(self) -> tuple[Array, Array]:
-        """Rows whose merging gives these again, with the same scatter in all: two of each group off its
-        mean, the rest on it."""
+        """Unmerged rows that merge into these with the same total scatter: two of each group off its mean,
+        the others on it."""
         X, y = np.repeat(self.X, self.counts, axis=0), np.repeat(self.y, self.counts, axis=0)
         several, extra = np.flatnonzero(self.counts > 1), self.counts.sum() - len(self.counts)
         if several.size:
@@ -153,12 +152,12 @@ class Rows:
 
 
 def merge_rows(X: Array, y: Array) -> Rows:
-    """Rows of X that are identical, as one each; -0.0 is 0.0."""
+    """Merge identical rows of X; -0.0 equals 0.0."""
     return _merge(X, y, _ones(X))
 
 
 def unmerged(X: Array, y: Array) -> Rows:
-    """Each row by itself, duplicates or not."""
+    """Rows without merging, duplicates or not."""
     return Rows(X, y, _ones(X), _no_scatter(y))
 
 
@@ -168,7 +167,7 @@ def _merge(X: Array, y: Array, weights: Array) -> Rows:
         return Rows(X, y, weights, _no_scatter(y))
     counts = np.bincount(group, weights).astype(np.intp)
     w = weights.reshape(-1, *[1] * (y.ndim - 1))
-    # means are counted from the first row of each group: a row that stays alone keeps its bits
+    # means are relative to the first row of each group: a row without duplicates keeps its bits
     shift = np.zeros((len(first), *y.shape[1:]))
     np.add.at(shift, group, w * (y - y[first][group]))
     mean = y[first] + shift / counts.reshape(-1, *[1] * (y.ndim - 1))
@@ -189,7 +188,7 @@ def _groups(X: Array) -> tuple[Array, Array]:
     X = X + 0.0  # -0.0 becomes 0.0
     firsts, group = np.unique(_digests(X), return_index=True, return_inverse=True)[1:]
     group = group.reshape(-1)
-    # different rows with the same digest
+    # hash collision between different rows
     if len(firsts) < len(X) and not np.array_equal(X[firsts[group]], X):
         firsts, group = _sorted_groups(X)
     order = np.argsort(firsts)  # groups are numbered by their first appearance
@@ -199,12 +198,11 @@ def _groups(X: Array) -> tuple[Array, Array]:
 
 
 def _digests(X: Array) -> Array:
-    """A number of 64 bits for each row, the same for the same row: sorting by one column is faster than by
-    all."""
+    """A 64-bit hash of each row: sorting one column is faster than sorting by all of them."""
     bits, found = np.ascontiguousarray(X.T).view(np.uint64), np.zeros(len(X), dtype=np.uint64)
     for column in bits:
         found ^= column
-        found *= np.uint64(0x9E3779B97F4A7C15)  # odd, so that nothing is lost
+        found *= np.uint64(0x9E3779B97F4A7C15)  # odd, so that the map is invertible
         found ^= found >> np.uint64(29)
     return found
 

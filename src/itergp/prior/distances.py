@@ -1,13 +1,13 @@
-"""Distances, in NumPy and in JAX alike."""
+"""Distances, in both NumPy and JAX."""
 
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-Array = Any  # NumPy arrays and JAX arrays alike
-# features up to which each is an operation of its own: the fastest tiles, but a compiler's work grows with
-# them
+Array = Any  # NumPy or JAX arrays
+# up to this number of features each is an operation of its own: the fastest tiles, but compile time grows
+# with it
 UNROLLED = 64
 
 
@@ -28,8 +28,8 @@ def squared_distance(F0: Array, F1: Array) -> Array:
 
 
 def _of_many_features(F0: Array, F1: Array) -> Array:
-    """One sum over features: as many operations for a thousand features as for a hundred. Compilers fuse
-    it, and store none of the differences; NumPy would, so there the sum is that of float64, rounded once."""
+    """One sum over features, so that the program does not grow with their number. Compilers fuse
+    it and store no differences; NumPy would, so there the sum is computed in float64 and rounded once."""
     if isinstance(F0, np.ndarray):
         return cdist(F0, F1, "sqeuclidean").astype(np.result_type(F0, F1))
     difference = F0[:, None, :] - F1[None, :, :]

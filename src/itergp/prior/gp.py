@@ -1,4 +1,4 @@
-"""A Gaussian process is what has a mean, a variance and a covariance function; marginals lack the last."""
+"""A Gaussian process has a mean, a variance and a covariance function; marginals have no covariance."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -14,7 +14,7 @@ from itergp.validate import count, inputs
 
 @runtime_checkable
 class Marginals(Protocol):
-    """A mean and a variance at each point: what metrics and plots are written against."""
+    """A mean and a variance at each point: the interface that metrics and plots use."""
 
     def mean(self, X: ArrayLike) -> np.ndarray: ...
 
@@ -23,7 +23,7 @@ class Marginals(Protocol):
 
 @runtime_checkable
 class GaussianProcess(Marginals, Protocol):
-    """Marginals that belong together: their joint distribution has a covariance."""
+    """Marginals with a joint distribution: adds a covariance."""
 
     def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray: ...
 
@@ -31,7 +31,7 @@ class GaussianProcess(Marginals, Protocol):
 def gaussian_draws(covariance: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """Draws from N(0, covariance), shape (m, size), by the symmetric square root: no jitter, any rank."""
     eigenvalues, U = np.linalg.eigh(covariance)
-    root = U * np.sqrt(np.maximum(eigenvalues, 0.0))  # below zero only by rounding
+    root = U * np.sqrt(np.maximum(eigenvalues, 0.0))  # negative only by rounding
     return root @ rng.standard_normal((covariance.shape[0], size))
 
 

@@ -1,8 +1,8 @@
 """Kernels: each is its formula plus a few lines.
 
 A formula is written once, against the array namespace of its input, so the same lines run in NumPy, inside
-JAX tiles and under autodiff. A kernel is a frozen dataclass whose fields are its parameters (numbers,
-arrays, other kernels); a field that is not a parameter, such as a choice of columns, is marked with
+JAX tiles and under autodiff. A kernel is a frozen dataclass whose fields are its parameters (numbers, arrays,
+other kernels). A field that is not a parameter, such as a list of columns, is marked with
 `metadata={"static": True}`.
 """
 
@@ -18,27 +18,28 @@ from itergp.errors import InputError, KernelError
 from itergp.prior import rounding
 from itergp.validate import positive_scalar
 
-Array = Any  # NumPy arrays and JAX arrays alike
+Array = Any  # NumPy or JAX arrays
 RandomFeatures = Callable[[np.ndarray], np.ndarray]
-MOST_SUMMANDS = 8  # of a product of sums that is multiplied out
+MOST_SUMMANDS = 8  # when a product of sums is expanded
 
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """A kernel that holds no other, as a part of a larger one: what engines read of its structure."""
+    """A leaf kernel (one that contains no other) as a part of a larger one: the structure that engines
+    read."""
 
     kernel: "Kernel"
-    path: str = ""  # of its parameters in the larger one, such as "left.kernel."
-    columns: tuple[int, ...] | None = None  # that it sees; None: all
-    scales: dict[str, Any] = field(default_factory=dict)  # above it, by path, the innermost first
-    added: bool = True  # False inside a product: the larger kernel is no sum of such terms
+    path: str = ""  # path of its parameters in the larger kernel, such as "left.kernel."
+    columns: tuple[int, ...] | None = None  # columns it is evaluated on; None: all
+    scales: dict[str, Any] = field(default_factory=dict)  # scales above it, by path, innermost first
+    added: bool = True  # False inside a product: the larger kernel is not a sum of such terms
 
     @property
     def weight(self) -> float:
         return float(math.prod(self.scales.values()))
 
     def of(self, X: Array) -> Array:
-        """The columns of X that it sees."""
+        """The columns of X that the kernel is evaluated on."""
         return X if self.columns is None else X[:, np.array(self.columns)]
 
     def below(self, name: str) -> "Term":
@@ -55,45 +56,45 @@ class Kernel(ABC):
         """The matrix k(X0, X1), shape (n0, n1)."""
 
     def __init_subclass__(cls) -> None:
-        """A class with a formula of its own has no parts, unless it says so itself."""
+        """A class with its own formula has no parts, unless it defines them."""
         if "__call__" in vars(cls):
             for method in ("evaluate", "terms", "summands"):
                 if method not in vars(cls):
                     setattr(cls, method, vars(Kernel)[method])
 
     def evaluate(self, X0: Array, X1: Array, leaf: Callable[["Kernel", Array, Array], Array]) -> Array:
-        """k(X0, X1), where `leaf(kernel, X0, X1)` evaluates the kernels that hold no other."""
+        """k(X0, X1), where `leaf(kernel, X0, X1)` evaluates the kernels that contain no other."""
         return leaf(self, X0, X1)
 
     def terms(self) -> list[Term]:
-        """All kernels in this one that hold no other."""
+        """All kernels in this one that contain no other."""
         return [Term(self)]
 
     def summands(self) -> list["Kernel"]:
-        """Kernels without sums in them that add up to this one; a product of sums is multiplied out where
-        that gives a few."""
+        """Kernels without sums that add up to this one; a product of sums is expanded if that gives only a
+        few."""
         return [self]
 
     def diagonal(self, X: Array) -> Array:
-        """k(x, x) for each row of X. Correct for any kernel; cheaper where the formula is known."""
+        """k(x, x) for each row of X. Correct for any kernel; override it if there is a cheaper formula."""
         xp = X.__array_namespace__()
         return xp.stack([self(X[i : i + 1], X[i : i + 1])[0, 0] for i in range(X.shape[0])])
 
     @property
     def stationary(self) -> bool:
-        """True when k depends on x - x' only, so that inputs may be shifted."""
+        """True if k depends only on x - x', so that inputs may be shifted."""
         return False
 
     def embedding(self, X: np.ndarray) -> np.ndarray | None:
-        """Coordinates in which k falls with Euclidean distance, if there are such: the kernel's own
-        metric."""
+        """Coordinates in which k decreases with Euclidean distance (the kernel's own metric), or None."""
         return None
 
     def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
-        """How much rounding grows: entries evaluated in `dtype`, with unit u, err by about
-        u * amplification * k(x, x), in the mean. Infinity where float32 cannot hold what k is made of.
+        """How much rounding grows: entries evaluated in `dtype`, with unit roundoff u, have an error of about
+        u * amplification * k(x, x), on average. Infinity if float32 cannot represent what k is computed from.
 
-        Here measured on a few rows, which serves any kernel; where the formula is known, derived from it.
+        The default is measured on a few rows, which works for any kernel; subclasses derive it from their
+        formula.
         """
         return rounding.measured(self, X)
 
@@ -103,13 +104,13 @@ class Kernel(ABC):
     def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
         """A map Phi from X to (n, size), possibly complex, with E[Phi Phi^H] = k(X, X)."""
         raise KernelError(
-            f"{type(self).__name__} has no random features, so no sample of it is a function that is defined "
+            f"{type(self).__name__} has no random features, so its samples cannot be functions defined "
             "everywhere. Use posterior.sample(X) at given points, or give the kernel a `random_features` "
             "method."
         )
 
     def finite_features(self) -> RandomFeatures | None:
-        """A map Phi with Phi Phi^T = k(X, X) exactly, where a few columns are enough."""
+        """A map Phi with Phi Phi^T = k(X, X) exactly, if a few columns are enough; else None."""
         return None
 
     def __add__(self, other: "Kernel") -> "Kernel":
@@ -123,12 +124,12 @@ class Kernel(ABC):
     __rmul__ = __mul__
 
     def on(self, columns: Sequence[int]) -> "Kernel":
-        """The same kernel, of some columns of the input only."""
+        """The same kernel, evaluated only on some columns of the input."""
         return OnColumns(self, tuple(np.atleast_1d(np.asarray(columns, dtype=object))))
 
 
 def check_sizes(kernel: Kernel, d: int) -> None:
-    """Raise if a parameter of the kernel has one value per feature, but not for d of them."""
+    """Raise if a parameter has one value per feature, but not d values."""
     for parameter in fields(kernel):  # type: ignore[arg-type]
         size = np.size(getattr(kernel, parameter.name))
         if np.ndim(getattr(kernel, parameter.name)) == 1 and size != d:
@@ -139,7 +140,7 @@ def check_sizes(kernel: Kernel, d: int) -> None:
 
 
 class _Combined(Kernel):
-    """A kernel made of others: `evaluate` is its formula."""
+    """A kernel made of others; `evaluate` is its formula."""
 
     def __call__(self, X0: Array, X1: Array) -> Array:
         return self.evaluate(X0, X1, _call)
@@ -261,14 +262,14 @@ class Product(_Pair):
     def random_features(self, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
         left = self.left.random_features(rng, size, d)
         right = self.right.random_features(rng, size, d)
-        # features come in an order, of radii or of the parts of a sum: any may meet any
+        # features are ordered, by radius or by the parts of a sum: permute, so that any may be paired
         pairs = rng.permutation(size)
         return lambda X: np.sqrt(size) * left(X) * right(X)[:, pairs]
 
 
 @dataclass(frozen=True, eq=False)
 class OnColumns(_Combined):
-    """k of some columns of the input"""
+    """k evaluated on some columns of the input"""
 
     kernel: Kernel
     columns: tuple[int, ...] = field(default=(), metadata={"static": True})

@@ -1,4 +1,4 @@
-"""The parameters of a kernel by their paths, gradients in them, and the same kernel with others."""
+"""The parameters of a kernel by path, gradients by path, and copies of a kernel with other parameters."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from itergp.prior.kernel import Kernel
 
-Slopes = dict[str, Any]  # a gradient, by the paths of the parameters
+Slopes = dict[str, Any]  # a gradient, by parameter path
 
 
 def parameters(kernel: Kernel, prefix: str = "") -> dict[str, Any]:
@@ -23,8 +23,7 @@ def parameters(kernel: Kernel, prefix: str = "") -> dict[str, Any]:
 
 
 def with_parameters(kernel: Kernel, values: dict[str, Any], check: bool = True) -> Kernel:
-    """The same kernel with other values for some of its parameters (`check=False`: any values, such as
-    gradients)."""
+    """The kernel with some parameters replaced; `check=False` accepts any values, such as gradients."""
     changes: dict[str, Any] = {}
     for part in fields(kernel):  # type: ignore[arg-type]
         inner = {path.partition(".")[2]: v for path, v in values.items() if path.startswith(part.name + ".")}
@@ -45,5 +44,5 @@ def no_slopes(kernel: Kernel) -> Slopes:
 
 
 def added(*all_slopes: Slopes) -> Slopes:
-    """The sum of gradients."""
+    """Sum of gradients."""
     return {path: sum(slopes[path] for slopes in all_slopes) for path in all_slopes[0]}

@@ -1,4 +1,4 @@
-"""How much rounding grows in a kernel of somebody else's, measured where its formula is not known here."""
+"""Measures how much rounding grows in a user's kernel, whose formula is not known here."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-ROWS, MOVED = 256, 64  # the first rows, which stay when data are appended; and how many of them are moved
+ROWS, MOVED = 256, 64  # the first rows, the same when data are appended; and how many of them are moved
 UNIT = float(np.finfo(np.float32).eps) / 2
 POINTS_PER_DECADE = 64
-FAR = 1e8  # lengthscales: from here on rounding would be seen in float64 too, if rows were that close
+FAR = 1e8  # in lengthscales: above this, rounding would be visible in float64 too, for rows that close
 
 
 def measured(kernel: Callable[[Any, Any], Any], X: np.ndarray) -> float:
-    """4 + 2 x the largest error in single precision over u k(x, x): between rows, and between rows and
-    points near them."""
+    """4 + 2 x the largest single-precision error over u k(x, x): between rows, and between rows and points
+    near them."""
     X, moved = X[:ROWS], X[:MOVED]
     towards = moved[::-1] - moved
     points = np.concatenate([X, *(moved + step * towards for step in 10.0 ** -np.arange(1, 7))])
@@ -26,10 +26,10 @@ def measured(kernel: Callable[[Any, Any], Any], X: np.ndarray) -> float:
 
 
 def of_profile(profile: Callable[[Any], Any], size: float, farthest: float) -> float:
-    """4 + the profile's own error + 2 |phi| x how steep it is, at all distances from 1e-8 to `farthest`.
+    """4 + the profile's own error + 2 |phi| x its slope, at all distances from 1e-8 to `farthest`.
 
-    Coordinates are rounded by u |phi| (`size`), so distances by twice that. A positive definite function
-    is nowhere much steeper than near 0, where these distances lie densely.
+    Coordinates are rounded by u |phi| (`size`), so distances by twice that. A positive definite function is
+    nowhere much steeper than near 0, where these distances are dense.
     """
     decades = 8.0 + np.log10(farthest)
     r = farthest * np.logspace(-decades, 0.0, int(POINTS_PER_DECADE * decades))
@@ -42,15 +42,15 @@ def of_profile(profile: Callable[[Any], Any], size: float, farthest: float) -> f
 
 
 def where_steep(profile: Callable[[Any], Any], F: np.ndarray, rounded: np.ndarray, dtype: str) -> float:
-    """|phi| x how steep the profile is from the nearest other row on, in the mean over rows: far away k is 0,
-    however distances are rounded. `F` is phi(x), and `rounded` the size of its rounding, both by rows.
+    """|phi| x the slope of the profile beyond the nearest other row, averaged over rows: far away k is 0,
+    however distances are rounded. `F` is phi(x), and `rounded` the size of its rounding, both by row.
 
-    A profile that is a mixture of exp(-r^2 / 2 l^2), as all here are, falls at most as fast as
-    profile(r^2 / 4) / r. Rows that are equal have a distance of 0 without any rounding.
+    A profile that is a mixture of exp(-r^2 / 2 l^2), as all of these are, falls at most as fast as
+    profile(r^2 / 4) / r. Equal rows have a distance of exactly 0.
     """
     largest = float(np.abs(F).max())
     points, row = np.unique(F / largest, axis=0, return_inverse=True)
-    r = largest * cKDTree(points).query(points, k=[2])[0][row.reshape(-1), 0]  # infinite where all are equal
+    r = largest * cKDTree(points).query(points, k=[2])[0][row.reshape(-1), 0]  # infinite if all are equal
     r = np.maximum(0.0, r - 2.0 * np.finfo(dtype).eps * rounded.max())
     with np.errstate(all="ignore"):
         steep = np.asarray(profile((r / 2.0) ** 2)) / r
@@ -58,5 +58,5 @@ def where_steep(profile: Callable[[Any], Any], F: np.ndarray, rounded: np.ndarra
 
 
 def _largest(values: np.ndarray) -> float:
-    """Of those that are finite: the others are found where they matter, in products."""
+    """Over finite values; the others are detected in products, where they matter."""
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))

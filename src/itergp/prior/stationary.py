@@ -1,4 +1,4 @@
-"""Stationary kernels: functions of x - x'. Each is one line, its `profile`."""
+"""Stationary kernels: functions of x - x'. Each is defined in one line, its `profile`."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -12,13 +12,12 @@ from itergp.prior.distances import distance, squared_distance
 from itergp.prior.kernel import Array, Kernel, RandomFeatures, check_sizes
 from itergp.validate import positive_parameter, positive_scalar
 
-MOST_RADIANS = 1e12  # an angle beyond has less than four digits behind the point
+MOST_RADIANS = 1e12  # a larger angle has fewer than four correct decimals
 
 
 @dataclass(frozen=True, eq=False)
 class Stationary(Kernel):
-    """k(x, x') = profile(|phi(x) - phi(x')|^2): one line each, `profile`; phi(x) = x / lengthscale unless
-    overridden."""
+    """k(x, x') = profile(|phi(x) - phi(x')|^2), with phi(x) = x / lengthscale unless overridden."""
 
     lengthscale: Any = 1.0
 
@@ -34,13 +33,14 @@ class Stationary(Kernel):
     def frequencies(
         self, rng: np.random.Generator, size: int, dimension: int
     ) -> np.ndarray | spectra.Frequencies:
-        """`size` draws from the spectral density of the profile (Bochner's theorem): for samples that are
+        """`size` draws from the spectral density of the profile (Bochner's theorem), for samples that are
         functions.
 
-        Draws from another density come with their weights, (draws, weights): see `itergp.prior.spectra`.
+        Draws from another density are returned with their weights, (draws, weights): see
+        `itergp.prior.spectra`.
         """
         raise KernelError(
-            f"{type(self).__name__} has no frequencies, so no sample of it is a function that is defined "
+            f"{type(self).__name__} has no frequencies, so its samples cannot be functions defined "
             "everywhere. Use posterior.sample(X) at given points, or give the kernel a `frequencies` method."
         )
 
@@ -61,8 +61,8 @@ class Stationary(Kernel):
         return self.features(X)
 
     def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
-        # coordinates are rounded by u |phi|, so distances by twice that, and no profile here is steeper than
-        # 1 in distance
+        # coordinates are rounded by u |phi|, so distances by twice that, and no profile here has a slope
+        # above 1 in distance
         squares = self._rounded(X)
         size = float(np.sqrt(squares.mean()))
         if not squares.max() < float(np.finfo(dtype).max) / 1e16:  # below, s exp(-r) vanishes in all engines
@@ -70,7 +70,7 @@ class Stationary(Kernel):
                 return float("inf")
             raise KernelError(
                 f"{type(self).__name__}.lengthscale is {self.lengthscale!r}, but inputs are as large as "
-                f"{np.abs(X).max():.2g}: in units of it, squared distances are too large for float64. Give a "
+                f"{np.abs(X).max():.2g}: in this unit, squared distances are too large for float64. Give a "
                 "longer lengthscale, or rescale the inputs."
             )
         derived = 4.0 + 2.0 * size
@@ -83,7 +83,7 @@ class Stationary(Kernel):
         return max(derived, rounding.measured(self, X), rounding.of_profile(self.profile, size, farthest))
 
     def _rounded(self, X: np.ndarray) -> np.ndarray:
-        """By how many u the coordinates phi(x) of each row are rounded, squared."""
+        """Squared rounding of the coordinates phi(x) of each row, in units of u."""
         with np.errstate(over="ignore"):
             return (self.features(X) ** 2).sum(axis=1)
 
@@ -161,8 +161,8 @@ class RationalQuadratic(Stationary):
 class Periodic(Stationary):
     """exp(-2 sum_f sin^2(pi (x_f - x'_f) / period_f) / lengthscale_f^2)
 
-    The RBF kernel after wrapping each feature around a circle, since |e^{ia} - e^{ib}|^2 = 4 sin^2((a - b)
-    / 2).
+    The RBF kernel after wrapping each feature around a circle, since |e^{ia} - e^{ib}|^2 = 4 sin^2((a - b) /
+    2).
     """
 
     period: Any = 1.0
@@ -180,9 +180,9 @@ class Periodic(Stationary):
             and np.abs(angle).max(initial=0.0) > MOST_RADIANS
         ):
             raise KernelError(
-                f"Periodic.period is {self.period!r}, but inputs are as large as {np.abs(X).max():.2g}: so "
-                "many periods from the origin float64 does not know the phase. Give a longer period, or "
-                "inputs counted from a point among them."
+                f"Periodic.period is {self.period!r}, but inputs are as large as {np.abs(X).max():.2g}: "
+                "that many periods from the origin, float64 cannot resolve the phase. Give a longer period, "
+                "or subtract a reference point from the inputs."
             )
         return xp.concat([xp.cos(angle) / self.lengthscale, xp.sin(angle) / self.lengthscale], axis=1)
 
