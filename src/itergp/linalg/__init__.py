@@ -1,1 +1,1 @@
-"""The computational primitive: V -> K V, never forming K unless told to."""
+"""The computational primitive: V -> K V, without forming K unless asked to."""

@@ -1,8 +1,8 @@
-"""Where n x r numbers live: the actions Q, the products K Q, and the Cholesky factor of their Gram matrix.
+"""Storage of the n x r arrays: the actions Q, the products K Q, and the Cholesky factor of their Gram matrix.
 
-All are append-only, and what was appended never changes. So a state keeps its view of the first rows and
-columns while a later one goes on in the same memory; two that go on from the same state do not see each
-other (the second one copies). That holds for threads too: memory is claimed before it is written.
+All are append-only, and appended data never change. So a state keeps its view of the first rows and columns
+while a later one continues in the same memory. Two that continue from the same state do not see each other
+(the second one copies). This also holds across threads: memory is claimed before it is written.
 """
 
 import os
@@ -16,11 +16,10 @@ import scipy.sparse as sp
 from itergp.linalg.blas import NARROW
 
 CHUNK = 64  # columns per allocation
-# where rows are appended, there is room for a quarter more: a number is copied about four times in a long
-# stream
+# when rows are appended, a quarter more is reserved: a number is copied about four times in a long stream
 ROOM = 4
-SLAB = 256  # rows of L at once, where there are many of them and few right-hand sides
-# One lock for all claims, which take no time: memory is copied and pickled, so it has none of its own. No
+SLAB = 256  # rows of L per block, if there are many of them and few right-hand sides
+# One lock for all claims, which are instantaneous: memory is copied and pickled, so it cannot hold a lock. No
 # fork happens during a claim.
 _CLAIMING = threading.Lock()
 if hasattr(os, "register_at_fork"):
@@ -30,7 +29,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _claim(memory: "_Chunk | _Square", what: str, start: int, stop: int) -> bool:
-    """Take start to stop of the `rows`, or of what is `filled`; False where somebody else went on from
+    """Claim start to stop of `rows`, or of `filled`; False if another state has already continued from
     here."""
     with _CLAIMING:
         free = getattr(memory, what) == start
@@ -40,9 +39,9 @@ def _claim(memory: "_Chunk | _Square", what: str, start: int, stop: int) -> bool
 
 
 class _Chunk:
-    """Columns in one allocation; the first `rows` of `filled` of them are taken, by whoever came first.
+    """Columns in one allocation; the first `rows` of `filled` of them are taken, first come first served.
 
-    One writes only outside of that rectangle: in columns that nobody has, or in rows that nobody has.
+    Writes go only outside of that rectangle: to columns or rows that nobody has claimed.
     """
 
     def __init__(self, rows: int, columns: int, room: int = 0) -> None:
@@ -50,7 +49,7 @@ class _Chunk:
         self.rows, self.filled = rows, 0
 
     def copy(self, rows: int, filled: int, room: int = 0) -> "_Chunk":
-        """The first rows and columns in memory of their own, with room for more rows."""
+        """Copy the first rows and columns to new memory, with space for more rows."""
         new = _Chunk(rows, self.array.shape[1], room)
         new.array[:rows, :filled], new.filled = self.array[:rows, :filled], filled
         return new
@@ -58,10 +57,10 @@ class _Chunk:
 
 @dataclass(frozen=True)
 class Columns:
-    """A dense n x r matrix that grows by columns, and by rows."""
+    """A dense n x r matrix that grows by columns and by rows."""
 
     n: int
-    chunks: tuple[tuple[_Chunk, int], ...] = ()  # (memory, how many of its columns are ours)
+    chunks: tuple[tuple[_Chunk, int], ...] = ()  # (memory, how many of its columns belong to this matrix)
 
     @property
     def size(self) -> int:
@@ -69,7 +68,7 @@ class Columns:
 
     @property
     def arrays(self) -> list[np.ndarray]:
-        """Our part of each chunk."""
+        """This matrix's part of each chunk."""
         return [chunk.array[: self.n, :used] for chunk, used in self.chunks]
 
     def append(self, block: np.ndarray) -> "Columns":
@@ -124,7 +123,7 @@ class Columns:
         )
 
     def with_rows(self, new: np.ndarray) -> "Columns":
-        """More rows below, in the same memory while there is room."""
+        """Append rows, in the same memory while there is space."""
         n, chunks, start = self.n + new.shape[0], [], 0
         for chunk, used in self.chunks:
             if chunk.array.shape[0] < n or not _claim(chunk, "rows", self.n, n):
@@ -138,7 +137,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Basis:
-    """The actions Q, dense and sparse blocks in their order, and K Q."""
+    """The actions Q, dense and sparse blocks in order, and K Q."""
 
     n: int
     parts: tuple[Columns | sp.csc_array, ...]
@@ -154,7 +153,7 @@ class Basis:
 
     @property
     def sparse(self) -> bool:
-        """True when every action is sparse, so that predictions need a few rows only."""
+        """True if every action is sparse, so that predictions need only a few rows."""
         return all(not isinstance(part, Columns) for part in self.parts)
 
     def append(self, Q: np.ndarray | sp.csc_array, KQ: np.ndarray) -> "Basis":
@@ -218,7 +217,7 @@ class Basis:
         return np.concatenate(out, axis=1) if out else np.zeros((self.n, 0))
 
     def sparse_actions(self) -> tuple[np.ndarray, sp.csc_array]:
-        """A mask of the actions that are sparse, and these as one matrix."""
+        """A mask of the sparse actions, and these as one matrix."""
         mask = [
             np.full(part.size if isinstance(part, Columns) else part.shape[1], sp.issparse(part))
             for part in self.parts
@@ -228,7 +227,7 @@ class Basis:
         return np.concatenate([np.zeros(0, dtype=bool), *mask]), Q
 
     def support(self) -> np.ndarray | None:
-        """The rows that some action touches, where all actions are sparse; None when all rows count."""
+        """The rows touched by some action, if all actions are sparse; None if all rows count."""
         if not self.sparse:
             return None
         touched = np.zeros(self.n, dtype=bool)
@@ -237,7 +236,7 @@ class Basis:
         return np.flatnonzero(touched)
 
     def spanned_rows(self) -> np.ndarray:
-        """A mask of the rows whose unit vector lies in the span of the actions: |Q^T e_j| = 1."""
+        """A mask of the rows whose unit vector is in the span of the actions: |Q^T e_j| = 1."""
         lengths = np.zeros(self.n)
         for part in self.parts:
             lengths += (
@@ -248,7 +247,7 @@ class Basis:
         return lengths > 1.0 - 1e-6
 
     def with_rows(self, KQ_new: np.ndarray) -> "Basis":
-        """More data: actions are zero on the new rows (Thm. S7), their products are not."""
+        """More data: actions are zero on the new rows (Thm. S7); their products are not."""
         more = KQ_new.shape[0]
         grow = lambda part: (  # noqa: E731
             part.with_rows(np.zeros((more, part.size)))
@@ -277,7 +276,7 @@ class Factor:
 
     @staticmethod
     def of(L: np.ndarray) -> "Factor":
-        """A whole factor, with no room to spare."""
+        """A complete factor, with no spare space."""
         memory = _Square(len(L))
         memory.array[:], memory.filled = L, len(L)
         return Factor(memory, len(L))
@@ -320,8 +319,7 @@ class Factor:
 
 
 def _slabs(size: int) -> list[tuple[slice, slice]]:
-    """Rows of L, and those before them. LAPACK is given a copy of its matrix, which takes longer than a
-    solve; BLAS is not."""
+    """Row blocks of L, and the rows before each. LAPACK would copy L, which takes longer than a solve."""
     return [(slice(start, min(start + SLAB, size)), slice(0, start)) for start in range(0, size, SLAB)]
 
 
@@ -332,8 +330,8 @@ def _solve(L: np.ndarray, B: np.ndarray, transposed: bool = False) -> np.ndarray
 
 
 def cholesky_keeping(S: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky of S without the columns whose pivot falls below `least`: the factor, and the columns kept,
-    in order."""
+    """Cholesky of S without the columns whose pivot is below `least`: the factor, and the kept columns in
+    order."""
     kept = np.arange(S.shape[0])
     while kept.size:
         L, failed = scipy.linalg.lapack.dpotrf(S[np.ix_(kept, kept)], lower=1, clean=1)

@@ -1,7 +1,7 @@
-"""How many threads BLAS may use, where more would hurt.
+"""Limits the threads of BLAS where more would hurt.
 
-OpenBLAS's threads go on spinning for some 25 ms after a call, on the cores that the next kernel product
-needs: in 100 CG actions at n = 15,642 that took longer than the products.
+OpenBLAS's threads keep spinning for some 25 ms after a call, on the cores that the next kernel product needs:
+in 100 CG actions at n = 15,642 this took longer than the products.
 """
 
 import contextlib
@@ -13,23 +13,22 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
-import scipy.linalg  # (the controller knows the libraries that are loaded when it is made)
+import scipy.linalg  # (the controller knows the libraries that are loaded when it is created)
 from threadpoolctl import ThreadpoolController
 
 from itergp.linalg.memory import address_space, cores
 
-NARROW = 8  # columns, up to which n x r products wait for memory, not for arithmetic
+NARROW = 8  # columns, up to which n x r products are limited by memory, not by arithmetic
 
 
 def blas_threads(number: int | None) -> AbstractContextManager[Any]:
-    """Within it, BLAS uses at most so many threads; None leaves it as it is."""
+    """Context manager that limits the threads of BLAS; None leaves them as they are."""
     return contextlib.nullcontext() if number is None else _LIMITS.held(min(number, cores()))
 
 
 class Limits:
-    """BLAS has one number of threads for the whole process: while limits of several Python threads
-    overlap, the smallest of them holds; when the last has ended, BLAS has again what it had before the
-    first."""
+    """The number of BLAS threads is global to the process. While limits of several Python threads overlap,
+    the smallest applies; when the last one ends, the original number is restored."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -57,8 +56,8 @@ class Limits:
             library.set_num_threads(before if least is None else least)
 
     def after_fork(self) -> None:
-        """In a child only the thread that forked goes on: what others held, the lock too, nobody would let
-        go."""
+        """After a fork only the forking thread continues in the child: release what other threads held, and
+        the lock."""
         self.lock = threading.Lock()
         others = [holder for holder, (thread, _) in self.holders.items() if thread != threading.get_ident()]
         for holder in others:
@@ -74,11 +73,11 @@ if hasattr(os, "register_at_fork"):
 
 @functools.cache
 def _libraries() -> list[Any]:
-    """Looked for once: that takes a millisecond, to limit them some microseconds."""
+    """Looked up once: that takes a millisecond, setting a limit some microseconds."""
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
-# OpenBLAS ends the program where it finds no room for its buffers: so it takes them now
+# OpenBLAS aborts the program if it cannot allocate its buffers: so allocate them now
 if address_space() is not None:
     _square = np.ones((256, 256))
     scipy.linalg.blas.dgemm(1.0, _square @ _square, _square)

@@ -1,8 +1,8 @@
-"""The Cholesky factor of K + N as a dense matrix, with as little jitter as rounding asks for, and its
+"""The Cholesky factor of K + N as a dense matrix, with as little jitter as rounding requires, and its
 inverse.
 
-LAPACK does not look at the clock. Up to `WHOLE` rows it is asked in one call; beyond, block by block, with
-a tick in between.
+LAPACK does not check the clock. Up to `WHOLE` rows it is one call; beyond, it goes block by block, with a
+tick in between.
 """
 
 from collections.abc import Callable
@@ -14,22 +14,22 @@ from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
 
-# of the largest k(x, x), tried in turn where K + N is singular to rounding
+# relative to the largest k(x, x), tried in turn if K + N is singular to rounding
 JITTERS = (0.0, 1e-13, 1e-11, 1e-9)
-WHOLE, BLOCK = 2048, 512  # rows of one call of LAPACK, and of a block
-# features of pairs between two ticks, a fraction of a second; in them, what an entry costs beside
+WHOLE, BLOCK = 2048, 512  # rows of one LAPACK call, and of a block
+# features of pairs between two ticks, a fraction of a second; and what an entry costs on top of them
 ENTRIES, OTHER = 5e8, 250.0
 
 
 def cholesky(gram: Gram, N: np.ndarray, tick: Tick = no_tick) -> tuple[np.ndarray, float]:
-    """L with L L^T = K + N + jitter, in the place of K, and that jitter. LinAlgError where none is enough."""
+    """L with L L^T = K + N + jitter, in place of K, and that jitter. LinAlgError if no jitter is enough."""
     return with_jitter(lambda: _matrix(gram, tick), N, float(gram.diagonal().max()), tick)
 
 
 def with_jitter(
     matrix: Callable[[], np.ndarray], N: np.ndarray, largest: float, tick: Tick
 ) -> tuple[np.ndarray, float]:
-    """The same for a function that makes K, in LAPACK's layout, of which the lower half counts."""
+    """The same for a function that computes K in LAPACK's layout, of which the lower half is read."""
     for share in JITTERS:
         K_hat = matrix()
         K_hat[np.diag_indices(len(K_hat))] += N + share * largest
@@ -53,8 +53,8 @@ def _matrix(gram: Gram, tick: Tick) -> np.ndarray:
 
 
 def factor(A: np.ndarray, tick: Tick = no_tick) -> tuple[np.ndarray, bool]:
-    """The lower Cholesky factor, in the place of A (in LAPACK's layout; its lower half is read), and
-    whether there is none."""
+    """The lower Cholesky factor, in place of A (LAPACK's layout; its lower half is read), and whether it
+    failed."""
     tick()
     if len(A) <= WHOLE:
         L, failed = dpotrf(A, lower=1, clean=1, overwrite_a=1)
@@ -73,7 +73,7 @@ def factor(A: np.ndarray, tick: Tick = no_tick) -> tuple[np.ndarray, bool]:
 
 
 def inverse(L: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
-    """(L L^T)^{-1} in the place of L: its lower half."""
+    """(L L^T)^{-1} in place of L: its lower half."""
     tick()
     if len(L) <= WHOLE:
         out, failed = dpotri(L, lower=1, overwrite_c=1)
@@ -81,7 +81,7 @@ def inverse(L: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
             raise np.linalg.LinAlgError("the inverse of K + N is infinite")
         return out
     starts = range(0, len(L), BLOCK)
-    for k in reversed(starts):  # L^{-1}, from its last columns on
+    for k in reversed(starts):  # L^{-1}, starting with the last columns
         e = min(k + BLOCK, len(L))
         L[k:e, k:e], failed = dtrtri(L[k:e, k:e], lower=1)
         if failed:
@@ -90,7 +90,7 @@ def inverse(L: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
         for i in range(e, len(L), BLOCK):
             tick()
             L[i : i + BLOCK, k:e] = L[i : i + BLOCK, e : i + BLOCK] @ below[: i + BLOCK - e]
-    for i in starts:  # L^{-T} L^{-1}, from its first rows on: they are not needed again
+    for i in starts:  # L^{-T} L^{-1}, starting with the first rows: they are not needed again
         left = L[i:, i : i + BLOCK].T.copy()
         for j in range(0, i + 1, BLOCK):
             tick()

@@ -43,7 +43,7 @@ def parse_bytes(name: str, value: Any) -> int:
 
 
 def peak_bytes() -> int | None:
-    """The most memory that this process has held so far, where the system tells."""
+    """Peak memory of this process so far, if the system reports it."""
     try:
         import resource
     except ImportError:  # Windows
@@ -52,7 +52,7 @@ def peak_bytes() -> int | None:
 
 
 def require_bytes(needed: float, what: str, remedy: str) -> None:
-    """Refuse work that does not fit, before it starts, with the numbers."""
+    """Raise MemoryLimitError before starting work that does not fit."""
     available = available_bytes()
     if needed > available:
         raise MemoryLimitError(
@@ -64,11 +64,11 @@ def require_bytes(needed: float, what: str, remedy: str) -> None:
 class Compute:
     """dtype of kernel tiles, bytes for stored tiles, engine, threads.
 
-    `dtype="auto"` takes float32 where its rounding stays far below the noise, else float64; it turns to
-    float64 when later data lower the noise. `cache="auto"` stores tiles in at most a quarter of the memory
-    that is available; 0 never stores any. `engine` is a name, or an object whose class derives from
-    `itergp.linalg.engines.Engine`. `threads` is a number, of which at most as many are started as the
-    process has cores; None takes all cores, or fewer where ITERGP_NUM_THREADS or OMP_NUM_THREADS says so.
+    `dtype="auto"` uses float32 if its rounding stays far below the noise, else float64; it switches to
+    float64 when later data lower the noise. `cache="auto"` stores tiles in at most a quarter of the available
+    memory; 0 stores none. `engine` is a name, or an instance of a subclass of `itergp.linalg.engines.Engine`.
+    `threads` is a number, capped at the number of cores of the process; None uses all cores, or fewer if
+    ITERGP_NUM_THREADS or OMP_NUM_THREADS is set.
     """
 
     dtype: str = "auto"
@@ -84,7 +84,7 @@ class Compute:
             choice("Compute.engine", self.engine, ("auto", *ENGINES))
         elif not isinstance(self.engine, Engine):
             raise InputError(
-                f"Compute.engine is {self.engine!r}; expected a name, or an object whose class derives from "
+                f"Compute.engine is {self.engine!r}; expected a name, or an instance of a subclass of "
                 "itergp.linalg.engines.Engine."
             )
         if self.threads is not None:

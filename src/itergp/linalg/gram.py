@@ -1,8 +1,8 @@
-"""Gram: the kernel matrix K = k(X, X) of a data set, as something to multiply with. No noise in it.
+"""Gram: the kernel matrix K = k(X, X) of a data set, as an operator to multiply with. It contains no noise.
 
-Values of a kernel at the data, or near them, are asked for here. Where k allows it, inputs are counted from
-a point among the data, because far from the origin coordinates would round before they differ. That point is
-private.
+All kernel values at or near the data are computed here. If k is stationary, inputs are shifted to a point
+among the data, because far from the origin coordinates would lose their differences to rounding. That point
+is private.
 """
 
 from collections.abc import Callable
@@ -24,25 +24,25 @@ from itergp.prior.parameters import Slopes, added, no_slopes, parameters
 from itergp.validate import as_float64, finite, inputs
 
 # Rounding of K q for a unit vector q, over u (|K q| + k0 amplification sqrt(rows)): the first part because
-# errors of exp lean to one side, so K is scaled a little; the second because the rest is incoherent.
+# errors of exp are biased to one side, so K is scaled a little; the second because the rest is incoherent.
 # Calibrated by measurement at n = 2,000, 10,000 and 50,000: `benchmarks/rounding.py`, `docs/reliability.md`.
 ROUNDING = 4.0
 UNIT = {"float32": float(np.finfo(np.float32).eps) / 2, "float64": float(np.finfo(np.float64).eps) / 2}
-FLOAT32_SHARE = 0.1  # float32 tiles are taken where their rounding stays below this share of the noise
-FLOAT32_ROWS = 4096  # and where there is something to gain
-GRADIENT_ROWS = 2048  # of a low-rank gradient between two ticks
-SEARCHED = 256  # points whose most correlated rows are searched at once
-ORIGIN_ROWS = 32  # the first rows, so that the origin stays when data are appended
+FLOAT32_SHARE = 0.1  # float32 tiles are used if their rounding stays below this share of the noise
+FLOAT32_ROWS = 4096  # and if there is something to gain
+GRADIENT_ROWS = 2048  # rows of a low-rank gradient between two ticks
+SEARCHED = 256  # points per batch when searching for the most correlated rows
+ORIGIN_ROWS = 32  # the first rows, so that the origin stays the same when data are appended
 
 
 def origin(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """A point among the data from which inputs may be counted; 0 where k is not stationary."""
+    """A point among the data that inputs are shifted by; 0 if k is not stationary."""
     return X[:ORIGIN_ROWS].mean(axis=0) if kernel.stationary else np.zeros(X.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What a Gram of the same data, with more rows, finer tiles or from a file, goes on from."""
+    """What is kept for a Gram of the same data with more rows, with finer tiles, or from a file."""
 
     origin: np.ndarray
     passes: int = 0
@@ -50,10 +50,10 @@ class Record:
 
 
 class Work:
-    """Passes and entries, counted by thread: of those that share a Gram, each one knows its own."""
+    """Passes and entries, counted per thread: threads that share a Gram each have their own counts."""
 
     def __init__(self, passes: int = 0, entries: int = 0) -> None:
-        self.by_thread = {0: (passes, entries)}  # no thread has this number
+        self.by_thread = {0: (passes, entries)}  # a thread id that no thread has
 
     def add(self, passes: int, entries: int) -> None:
         before = self.mine
@@ -61,7 +61,7 @@ class Work:
 
     @property
     def mine(self) -> tuple[int, int]:
-        """Of the thread that asks."""
+        """The counts of the calling thread."""
         return self.by_thread.get(get_ident(), (0, 0))
 
     @property
@@ -90,13 +90,13 @@ class Gram:
         self._origin, self.work = record.origin, Work(record.passes, record.entries)
         self._diagonal = self._checked(np.array(kernel.diagonal(X), dtype=np.float64))
         self._k0 = np.maximum.accumulate(self._diagonal)
-        # (rows, value) by precision: the last one asked for
+        # (rows, value) by precision: the last one requested
         self._amplification: dict[str, tuple[int, float]] = {}
         self._index: Once[Index] = Once()
 
     @staticmethod
     def for_noise(kernel: Kernel, X: ArrayLike, N: np.ndarray, compute: Compute = Compute()) -> "Gram":
-        """Tiles in the precision that the noise asks for, where that is not said."""
+        """Tiles in the precision that the noise requires, unless it was given."""
         if compute.dtype != "auto":
             return Gram(kernel, X, compute)
         if len(N) > FLOAT32_ROWS:
@@ -104,8 +104,8 @@ class Gram:
         return Gram(kernel, X, replace(compute, dtype="float64"))
 
     def fine_enough(self, N: np.ndarray, compute: Compute) -> "Gram":
-        """float64 tiles from here on, where nobody asked for float32 and its rounding is no longer far below
-        the noise."""
+        """Switch to float64 tiles if float32 was not requested and its rounding is no longer far below the
+        noise."""
         if compute.dtype != "auto" or self.dtype != np.float32:
             return self
         held = np.isfinite(self._amplified(self.n, "float32"))
@@ -142,11 +142,11 @@ class Gram:
         return out
 
     def multiply_rows(self, V: np.ndarray, first: int, tick: Tick = no_tick) -> np.ndarray:
-        """(K V)[first:], to the bit what `multiply` gives for those rows."""
+        """(K V)[first:], bitwise equal to `multiply` on those rows."""
         return self._symmetric(V, first, tick)[first:]
 
     def multiply_in_float64(self, V: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
-        """K V by tiles in float64, whatever the others are, for what must not carry their rounding: one
+        """K V with float64 tiles, whatever the dtype, for results that must not carry its rounding: one
         pass."""
         double = np.dtype("float64")
         out = self._symmetric(V, 0, tick, double, self.cache if self.dtype == double else TileCache(0))
@@ -172,14 +172,14 @@ class Gram:
         return self._checked(out)
 
     def columns(self, indices: ArrayLike) -> np.ndarray:
-        """K[:, indices], in float64: these are few, and they are the actions' own products."""
+        """K[:, indices], in float64: there are few, and they are the actions' own products."""
         rows = np.asarray(indices, dtype=np.intp)
         require_bytes(8.0 * self.n * rows.size, f"{rows.size} columns of K", "Ask for fewer at once.")
         return self.dense(self.X, self.X[rows])
 
     def dense(self, X0: np.ndarray, X1: np.ndarray) -> np.ndarray:
-        """k(X0, X1) in float64, for any points: whoever needs entries of a kernel asks here, where inputs
-        are centred."""
+        """k(X0, X1) in float64 for any points; all kernel entries are computed here, where inputs are
+        centred."""
         with blas_threads(self.compute.threads):
             out = self.engine.dense(self.kernel, self._centred(X0), self._centred(X1), np.dtype("float64"))
         self.work.add(0, out.size)
@@ -194,8 +194,7 @@ class Gram:
     def cross(
         self, X0: np.ndarray, V: np.ndarray, support: np.ndarray | None = None, tick: Tick = no_tick
     ) -> np.ndarray:
-        """k(X0, X) @ V in float64, for predictions; `support` lists the rows where V is not zero, if they
-        are few."""
+        """k(X0, X) @ V in float64, for predictions; `support` lists the rows where V is not zero, if few."""
         return (
             self._cross(X0, self.X, V, tick)
             if support is None
@@ -223,7 +222,7 @@ class Gram:
         """k(A[p], B[p]) in float64 for each p, (p, a, b): many small matrices."""
         return self.engine.batch(self.kernel, self._centred(A), self._centred(B))
 
-    # Gradients of weighted sums of k in the parameters: what every objective's gradient comes down to.
+    # Gradients of weighted sums of k in the parameters: every objective's gradient reduces to these.
 
     def low_rank_gradient(self, A: np.ndarray, B: np.ndarray, tick: Tick = no_tick) -> Slopes:
         """Of sum_ij (A B^T)_ij k(x_i, x_j); each pair is evaluated once, with weights A B^T + B A^T."""
@@ -241,7 +240,7 @@ class Gram:
     def low_rank_columns_gradient(
         self, columns: np.ndarray, A: np.ndarray, B: np.ndarray, tick: Tick = no_tick
     ) -> Slopes:
-        """Of sum_ij (A B^T)_ij k(x_i, x_{columns[j]}), where weights reach some columns only."""
+        """Of sum_ij (A B^T)_ij k(x_i, x_{columns[j]}), for weights on some columns only."""
         slopes = no_slopes(self.kernel)
         for i in range(0, self.n, GRADIENT_ROWS):
             tick()
@@ -253,7 +252,7 @@ class Gram:
         return parameters(self.engine.gradient(self.kernel, self._centred(X0), self._centred(X1), A, B)[0])
 
     def weighted_gradient(self, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> tuple[Slopes, np.ndarray]:
-        """Of sum_ij W_ij k(x_i, x'_j) at any points, for dense weights; in X0 too."""
+        """Of sum_ij W_ij k(x_i, x'_j) at any points, for dense weights; also in X0."""
         return self.engine.weighted(self.kernel, self._centred(X0), self._centred(X1), W)
 
     def symmetric_gradient(self, W: np.ndarray, tick: Tick = no_tick) -> Slopes:
@@ -267,16 +266,15 @@ class Gram:
     # Distances and features.
 
     def embedding(self, X: np.ndarray) -> np.ndarray | None:
-        """Coordinates in which k falls with Euclidean distance, if there are such: the kernel's own
-        metric."""
+        """Coordinates in which k decreases with Euclidean distance (the kernel's own metric), or None."""
         return self.kernel.embedding(self._centred(X))
 
     def features(self, map: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-        """The same features of the kernel for inputs as they are given."""
+        """The same features of the kernel, for inputs as given."""
         return lambda X: map(self._centred(X))
 
     def earlier(self, order: np.ndarray, count: int, chosen: np.ndarray, tick: Tick = no_tick) -> "Earlier":
-        """The rows in another order, and the `count` nearest earlier ones of those `chosen` in it."""
+        """The rows in another order, and the `count` nearest earlier rows of the `chosen` ones."""
         X = self._centred(self.X)[order]
         F, threads = coordinates(self.kernel, X), self.compute.threads
         J = self.engine.nearest(F, F, count, "earlier", chosen, threads, tick)
@@ -286,13 +284,13 @@ class Gram:
 
     def nearest(self, X: np.ndarray, count: int) -> np.ndarray:
         """The rows nearest to each point in the kernel's own metric, (points, count), nearest first; the most
-        correlated ones where it has none. What is searched is prepared once."""
+        correlated rows if it has none. The search index is built once."""
         F = self.embedding(X)
         return self._most_correlated(X, count) if F is None else self._index.get(self._rows).nearest(F, count)
 
     def _rows(self) -> Index:
         F = self.embedding(self.X)
-        assert F is not None  # asked of other points before
+        assert F is not None  # used for other points before
         return Index(F, self.engine, self.compute.threads)
 
     def _most_correlated(self, X: np.ndarray, count: int) -> np.ndarray:
@@ -310,9 +308,9 @@ class Gram:
     def rounding(
         self, rows: int, product_norm: float | np.ndarray = 0.0, dtype: str | None = None
     ) -> float | np.ndarray:
-        """tau: a bound on the rounding error of K q for a unit vector q that reaches the first `rows` rows.
+        """tau: a bound on the rounding error of K q for a unit vector q supported on the first `rows` rows.
 
-        `product_norm` is |K q|. Other rows play no part, so that appending them changes nothing.
+        `product_norm` is |K q|. Other rows do not enter, so that appending them changes nothing.
         """
         rows, dtype = max(1, rows), dtype or self.dtype.name
         amplification = self._amplified(rows, dtype)
@@ -325,30 +323,30 @@ class Gram:
         return ROUNDING * UNIT[dtype] * (product_norm + incoherent)
 
     def _amplified(self, rows: int, dtype: str) -> float:
-        last = self._amplification.get(dtype)  # read once: another thread may ask for other rows
+        last = self._amplification.get(dtype)  # read once: another thread may request other rows
         if last is None or last[0] != rows:
             last = rows, self.kernel.amplification(self._centred(self.X[:rows]), dtype)
             self._amplification[dtype] = last
         return last[1]
 
     def extended(self, X: np.ndarray) -> "Gram":
-        """The Gram of the same data with more rows: counts go on, whole stored tiles stay."""
+        """The Gram of the same data with more rows: counts continue, complete stored tiles are kept."""
         new = Gram(self.kernel, np.concatenate([self.X, X]), self.compute_fixed(), self.record)
         if self.engine is new.engine:
             new.cache = self.cache.branch()
         return new
 
     def in_float64(self) -> "Gram":
-        """The Gram of the same data with finer tiles: counts go on, what was stored does not."""
+        """The Gram of the same data with finer tiles: counts continue, stored tiles are dropped."""
         return Gram(self.kernel, self.X, replace(self.compute_fixed(), dtype="float64"), self.record)
 
     def compute_fixed(self) -> Compute:
-        """The Compute that gives this very Gram again, with nothing left to choose by size."""
+        """The Compute that reproduces this Gram exactly, with nothing left to auto-detection."""
         engine = self.engine.name if isinstance(self.compute.engine, str) else self.compute.engine
         return Compute(self.dtype.name, self.compute.cache, engine, self.compute.threads)
 
     def _centred(self, X: np.ndarray) -> np.ndarray:
-        """Inputs as the engine sees them."""
+        """Inputs as passed to the engine."""
         return X - self._origin
 
     def _checked(self, out: np.ndarray) -> np.ndarray:
@@ -363,12 +361,12 @@ class Gram:
 
 @dataclass(frozen=True, eq=False)
 class Earlier:
-    """Rows in an order, and the nearest earlier ones of some of them."""
+    """Rows in an order, and the nearest earlier rows of some of them."""
 
     engine: Engine
     X: np.ndarray
     chosen: np.ndarray
-    J: np.ndarray  # -1 for none
+    J: np.ndarray  # padded with -1
     threads: int | None
 
     def likelihood(

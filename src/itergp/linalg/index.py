@@ -1,4 +1,4 @@
-"""The rows of a data set, ready to be searched for those nearest to any point."""
+"""A search index: the rows of a data set, prepared for nearest-neighbour queries."""
 
 import threading
 from collections.abc import Callable
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Index:
-    """Rows in the kernel's own metric: in a k-d tree where features are few, as they are beyond."""
+    """Rows in the kernel's own metric: in a k-d tree if there are few features, else as they are."""
 
     def __init__(self, F: np.ndarray, engine: Engine, threads: int | None) -> None:
         self.F, self.engine, self.threads, self.tree = F, engine, threads, None
@@ -31,8 +31,7 @@ class Index:
 
 
 class Once(Generic[T]):
-    """What is made when it is first asked for, once for all threads, and left out of copies to other
-    processes."""
+    """A value computed on first use, once for all threads, and left out when pickled."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -1,10 +1,9 @@
-"""What the libraries below need, asked for before they take it: where they do not get it, some of them end
-the process.
+"""Checks, before loading libraries, that they get the memory and threads they need: otherwise some abort.
 
-JAX waits for ever in a forked child, because its threads stay in the parent. Under a limit of address
-space (`ulimit -v`) JAX crashes, and OpenBLAS ends the program or hangs. The sizes were measured with Linux
-on x86-64: mapped, which is far more than is used. Nothing is imported here: a process that never uses a
-library never pays for it.
+JAX hangs in a forked child, because its threads stay in the parent. Under a limit of address space (`ulimit
+-v`) JAX crashes, and OpenBLAS aborts or hangs. The sizes were measured with Linux on x86-64: they are mapped
+sizes, far larger than what is used. Nothing is imported here: a process that never uses a library never pays
+for it.
 """
 
 import contextlib
@@ -18,24 +17,24 @@ from itergp.errors import ForkError, MemoryLimitError
 from itergp.linalg.memory import address_space, cores
 
 MB = 10**6
-LOADED = {  # and for each further thread of BLAS; scikit-learn loads the last two where they are installed
+LOADED = {  # and for each further thread of BLAS; scikit-learn loads the last two if they are installed
     "numpy": (90 * MB, 42 * MB),
     "scipy.linalg": (95 * MB, 42 * MB),
     "sklearn": (120 * MB, 0),
     "pandas": (50 * MB, 0),
     "pyarrow": (170 * MB, 0),
 }
-BUFFERS = 80 * MB  # that the first product of each BLAS maps
-THREAD = 72 * MB  # that a thread maps: its stack, and 64 MB for what it allocates
-# below which there is no room for the smallest work: buffers, a thread or two, and the arrays
+BUFFERS = 80 * MB  # mapped by the first product of each BLAS
+THREAD = 72 * MB  # mapped by a thread: its stack, and 64 MB for its allocations
+# below this there is not enough for the smallest work: buffers, a thread or two, and the arrays
 WORKING = 128 * MB
-JAX, JAX_THREADS = 350 * MB, 13  # JAX itself, and its threads beside two for each core
+JAX, JAX_THREADS = 350 * MB, 13  # JAX itself, and its threads in addition to two per core
 
 _left_behind = False
 
 
 def require_libraries() -> None:
-    """Refuse to load NumPy, SciPy and scikit-learn where the limit of address space is too low for them."""
+    """Raise if the address space limit is too low to load NumPy, SciPy and scikit-learn."""
     if address_space() is None:
         return
     missing = [
@@ -52,46 +51,45 @@ def require_libraries() -> None:
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """A library that could not be mapped is told as what it is, whichever it was."""
+    """Report a library that could not be mapped as a MemoryLimitError, whichever it was."""
     try:
         yield
     except ImportError as error:
         if address_space() is None or "failed to map" not in str(error):
             raise
         raise MemoryLimitError(
-            f"A library does not fit the address space of this process ({error}). Raise the limit (ulimit "
+            f"A library does not fit in the address space of this process ({error}). Raise the limit (ulimit "
             "-v)."
         ) from error
 
 
 @functools.cache
 def require_working_room() -> None:
-    """Refuse to begin where the limit of address space leaves too little to work with; asked until it is
-    granted once."""
+    """Raise if the address space limit leaves too little to work with; checked until it first succeeds."""
     _require(WORKING, "To compute anything", "Raise the limit (ulimit -v).")
 
 
 def workers(asked: int | None, each: float) -> int:
-    """How many threads may call BLAS at once, each with so many bytes of its own: as asked, within cores
-    and address space."""
+    """How many threads may call BLAS at once, each with its own memory: limited by cores and address
+    space."""
     most, room = min(asked or cores(), cores()), address_space()
     return most if room is None else max(1, min(most, int(room / 2 // (THREAD + BUFFERS + each))))
 
 
 def require_jax() -> None:
-    """Refuse to use JAX where that would never end, or end in a crash."""
+    """Raise if using JAX would hang or crash."""
     if _left_behind:
         raise ForkError(
-            "JAX was used before this process was forked, and would wait here for ever. Start workers by "
-            "'spawn' or 'forkserver', such as multiprocessing.get_context('spawn').Pool(), or by joblib, "
-            "which does. Or keep JAX out of the workers: with a sum of stationary kernels, "
+            "JAX was used before this process was forked, and would hang here. Start workers with "
+            "'spawn' or 'forkserver', such as multiprocessing.get_context('spawn').Pool(), or use joblib, "
+            "which does this. Or avoid JAX in the workers: use a sum of stationary kernels, "
             "Compute(engine='native'), and learn='neighbours' or learn=False."
         )
     if not _jax_has_started():
         needed = THREAD * (JAX_THREADS + 2 * cores()) + (0 if "jax" in sys.modules else JAX)
         remedy = (
-            "Raise the limit (ulimit -v), or do without JAX: a sum of stationary kernels, and "
-            "learn='neighbours' or False."
+            "Raise the limit (ulimit -v), or avoid JAX: use a sum of stationary kernels, and "
+            "learn='neighbours' or learn=False."
         )
         _require(needed, "To start JAX", remedy)
 
@@ -106,13 +104,13 @@ def _require(needed: int, what: str, remedy: str) -> None:
 
 
 def _blas_threads() -> int:
-    """That BLAS starts when it is loaded."""
+    """Threads that BLAS starts when it is loaded."""
     asked = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or ""
     return min(int(asked), cores()) if asked.isdecimal() and int(asked) > 0 else cores()
 
 
 def _jax_has_started() -> bool:
-    """Whether JAX has threads by now: they come with its first array, not with the import."""
+    """Whether JAX has started its threads: that happens with its first array, not on import."""
     bridge = sys.modules.get("jax._src.xla_bridge")
     return bridge is not None and bool(getattr(bridge, "_backends", True))
 

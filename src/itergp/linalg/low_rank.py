@@ -11,7 +11,7 @@ from itergp.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class DiagonalPlusLowRank:
-    """P = diag(diagonal) + U U^T, solved with by the Woodbury identity."""
+    """P = diag(diagonal) + U U^T, with solves by the Woodbury identity."""
 
     diagonal: np.ndarray
     U: np.ndarray

@@ -1,8 +1,7 @@
-"""What there is to compute with: cores, and memory within what the machine has, its containers allow, and
-this process may map.
+"""Available resources: cores, and memory within the limits of the machine, its containers and this process.
 
-Asked thousands of times in small runs: so files are read by the system's calls, and where they are is
-found out once.
+Queried thousands of times in small runs: so files are read by system calls, and their paths are looked up
+once.
 """
 
 import functools
@@ -11,13 +10,13 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-UNKNOWN = 4 * 2**30  # what is assumed where the system tells nothing
+UNKNOWN = 4 * 2**30  # assumed if the system reports nothing
 PROC, CGROUPS = "/proc", "/sys/fs/cgroup"
 
 
 class Group(NamedTuple):
     """The files of one control group; `idle` is the line of `stat` with the file cache that the kernel
-    gives back first."""
+    reclaims first."""
 
     limit: str
     used: str
@@ -26,8 +25,7 @@ class Group(NamedTuple):
 
 
 def available_bytes() -> int:
-    """Memory that a new allocation may take: free memory and caches, within the limits of containers and
-    of this process."""
+    """Memory available to a new allocation: free memory and caches, within container and process limits."""
     rooms = [
         room for room in (_machine(), *_process(), *map(_room, _groups(PROC, CGROUPS))) if room is not None
     ]
@@ -35,12 +33,12 @@ def available_bytes() -> int:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def address_space() -> int | None:
-    """What this process may still map; None where nothing limits it (`ulimit -v`, RLIMIT_AS)."""
+    """Address space that this process may still map; None without a limit (`ulimit -v`, RLIMIT_AS)."""
     return min((room for room in _process() if room is not None), default=None)
 
 
@@ -58,7 +56,7 @@ def _machine() -> int | None:
 
 
 def _process() -> Iterator[int | None]:
-    """Under RLIMIT_AS and RLIMIT_DATA: the limit, less what is mapped."""
+    """Under RLIMIT_AS and RLIMIT_DATA: the limit minus what is mapped."""
     if sys.platform == "win32":
         return
     import resource
@@ -69,15 +67,14 @@ def _process() -> Iterator[int | None]:
     ]
     if all(limit == resource.RLIM_INFINITY for limit, _ in limits):
         return
-    sizes = _read(f"{PROC}/self/statm")  # pages: all of them first, data and stack as the sixth
+    sizes = _read(f"{PROC}/self/statm")  # in pages: total size first, data and stack sixth
     for limit, place in limits:
         if sizes is not None and limit != resource.RLIM_INFINITY:
             yield limit - int(sizes.split()[place]) * resource.getpagesize()
 
 
 def _room(group: Group) -> int | None:
-    """Of a control group that has a limit: what it has not taken, and the caches that would be given back
-    first."""
+    """For a control group with a limit: what is unused, and the caches that would be reclaimed first."""
     limit = _number(group.limit)
     if limit is None or limit >= 2**62:  # without a limit, version 1 writes a number near 2^63
         return None
@@ -87,10 +84,9 @@ def _room(group: Group) -> int | None:
 
 @functools.cache
 def _groups(proc: str, cgroups: str) -> tuple[Group, ...]:
-    """The control groups of this process that keep account of memory, and those around them, of versions 1
-    and 2.
+    """The control groups of this process that account for memory, and their parents, of versions 1 and 2.
 
-    A container may see the names that its groups have outside of it; then only the mounted root is there.
+    A container may see the names that its groups have outside of it; then only the mounted root exists.
     """
     found = []
     for line in (_read(f"{proc}/self/cgroup") or b"").decode(errors="replace").splitlines():
@@ -116,14 +112,14 @@ def _groups(proc: str, cgroups: str) -> tuple[Group, ...]:
 
 
 def _upwards(mount: str, path: str) -> Iterator[str]:
-    """The folder of a group, those around it, and the mounted root."""
+    """The folder of a group, its parents, and the mounted root."""
     parts = [part for part in path.split("/") if part not in ("", ".", "..")]
     for depth in range(len(parts), -1, -1):
         yield "/".join([mount.rstrip("/"), *parts[:depth]])
 
 
 def _read(path: str) -> bytes | None:
-    """The start of a file of the kernel, which is made when it is read: several times faster than `open`."""
+    """The start of a kernel file, which is generated when read: several times faster than `open`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     except OSError:
@@ -142,6 +138,6 @@ def _number(path: str) -> int | None:
 
 
 def _value(lines: bytes, name: bytes) -> int | None:
-    """The number behind a name at the start of a line."""
+    """The number after a name at the start of a line."""
     words = (b"\n" + lines).partition(b"\n" + name + b" ")[2].split(maxsplit=1)
     return int(words[0]) if words and words[0].isdigit() else None

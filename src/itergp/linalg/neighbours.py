@@ -1,15 +1,14 @@
-"""Rows and their nearest rows: in which coordinates, and by a tree where nothing faster is at hand."""
+"""Nearest rows: their coordinates, and a search by k-d tree if nothing faster is available."""
 
 import numpy as np
 
 from itergp.prior.kernel import Kernel
 
-TREE_FEATURES = 8  # a k-d tree up to here, brute force beyond
+TREE_FEATURES = 8  # a k-d tree up to this number of features, brute force beyond
 
 
 def coordinates(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """X in the kernel's own metric; for kernels made of several, the coordinates of all of them side by
-    side."""
+    """X in the kernel's own metric; for composite kernels, the coordinates of all parts side by side."""
     embedded = kernel.embedding(X)
     if embedded is not None:
         return embedded
@@ -17,13 +16,13 @@ def coordinates(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     if terms[0].kernel is not kernel:
         return np.concatenate([coordinates(term.kernel, term.of(X)) for term in terms], axis=1)
     inner = [value for value in vars(kernel).values() if isinstance(value, Kernel)]
-    if inner:  # a user's kernel made of others
+    if inner:  # a user's composite kernel
         return np.concatenate([coordinates(part, X) for part in inner], axis=1)
     return X / getattr(kernel, "lengthscale", 1.0)
 
 
 def nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> np.ndarray:
-    """`Engine.nearest`, by a k-d tree; by brute force where there are many features."""
+    """`Engine.nearest`, by a k-d tree; by brute force if there are many features."""
     if among == "earlier":  # rows of [2^k, 2^(k+1)) among the first 2^k; the first ones by brute force
         found, stop = np.full((len(F0), count), -1, dtype=np.int32), min(len(F0), 2 * count + 1)
         for i in range(1, stop):
@@ -42,7 +41,7 @@ def nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> n
     rows = search.kneighbors(F0, wanted, return_distance=False).astype(np.int32)
     if among == "others":
         itself = rows == np.arange(len(F0))[:, None]
-        itself[~itself.any(axis=1), -1] = True  # hidden behind rows at the same place
+        itself[~itself.any(axis=1), -1] = True  # missed because of rows at the same location
         rows = rows[~itself].reshape(len(F0), wanted - 1)
     missing = count - rows.shape[1]
     return (

@@ -1,4 +1,4 @@
-"""Orthonormal blocks: against all earlier columns and within, twice, without what is linearly dependent."""
+"""Orthonormal blocks: against all earlier columns and within, twice, dropping linearly dependent columns."""
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -6,8 +6,8 @@ from scipy.linalg import solve_triangular
 from itergp.linalg.basis import Basis
 from itergp.linalg.blas import blas_threads
 
-ROWS, TALL = 1024, 4  # a block of so many rows is factorised at once, where there are several
-# what a second projection must leave of a unit vector; where it leaves less, the first left rounding
+ROWS, TALL = 1024, 4  # a block of this many rows is factorised at once, if there are several
+# what a second projection must leave of a unit vector; if it leaves less, the first left rounding
 TWICE_IS_ENOUGH = 0.5
 
 
@@ -16,8 +16,8 @@ def orthonormalise(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Q with S[:, kept] = Q_old C + Q R, in the order of S, by projecting and factorising twice.
 
-    Columns that only the second projection shows to be dependent are dropped too; R is then zero, as
-    nothing to rely on.
+    Columns that only the second projection shows to be dependent are dropped too; then R is zero, since it is
+    unreliable.
     """
     C = basis.inner(S)
     rest = S - basis.combine(C)
@@ -47,15 +47,15 @@ def _qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _triangle(A: np.ndarray) -> np.ndarray:
-    """R of a tall matrix, from those of its parts: each stays in the cache, where LAPACK would read all of
-    A for each column.
+    """R of a tall matrix, from those of its parts: each fits in the cache, while LAPACK would read all of A
+    for each column.
 
-    R is as good as LAPACK's. A R^{-1} is orthonormal up to rounding times the condition number; the second
-    time cures that.
+    R is as accurate as LAPACK's. A R^{-1} is orthonormal up to rounding times the condition number; the
+    second round corrects that.
     """
     width = A.shape[1]
-    rows = max(ROWS, 2 * width)  # so that each round halves the rows at least
-    with blas_threads(1):  # such small factorisations wait for each other longer than they work
+    rows = max(ROWS, 2 * width)  # so that each round at least halves the rows
+    with blas_threads(1):  # for such small factorisations, synchronising threads takes longer than the work
         while A.shape[0] >= TALL * rows:
             parts = A.shape[0] // rows
             triangles = np.asarray(np.linalg.qr(A[: parts * rows].reshape(parts, rows, width), mode="r"))
@@ -65,7 +65,7 @@ def _triangle(A: np.ndarray) -> np.ndarray:
 
 
 def _independent(R: np.ndarray, tolerance: float) -> np.ndarray:
-    """The columns of R that add a direction to those kept before them."""
+    """The columns of R that add a direction to the ones kept before them."""
     if R.shape[0] == R.shape[1] and (np.abs(np.diag(R)) > tolerance).all():
         return np.arange(R.shape[1])
     kept, Q = [], np.zeros((R.shape[0], 0))

@@ -1,9 +1,9 @@
-"""The seam: whatever evaluates kernels and multiplies with them is an Engine.
+"""Engines: everything that evaluates kernels and multiplies with them.
 
-`base.py` says what an engine does, `registry.py` which ones there are. Three come with the library: `numpy`
-(the reference), `jax` (compiled tiles, any kernel) and, where it was built, `native` (C++, stationary
-kernels). A user's own object with these methods goes into `Compute(engine=...)`, and `from_function` makes
-one of a plain product function.
+`base.py` defines the interface of an engine, `registry.py` lists the engines. Three come with the library:
+`numpy` (the reference), `jax` (compiled tiles, any kernel) and, if it was built, `native` (C++, stationary
+kernels). A user's own object with these methods is passed to `Compute(engine=...)`, and `from_function` makes
+one from a plain product function.
 """
 
 from itergp.linalg.engines.base import (

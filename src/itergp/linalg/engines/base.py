@@ -1,9 +1,9 @@
-"""What an engine does: products with kernel matrices, and all other heavy work on them.
+"""The interface of an engine: products with kernel matrices, and all other heavy work on them.
 
-An engine must say which kernels it takes, evaluate a matrix, and multiply with one. The rest (gradients,
-nearest rows, their likelihood, small matrices) has defaults here, which an engine overrides where it does
-better: so another device, or several machines, take all of the work at this one seam. Inputs are counted from
-a point among the data already (`itergp.linalg.gram`).
+An engine must say which kernels it supports, evaluate a matrix, and multiply with one. The rest (gradients,
+nearest rows, their likelihood, small matrices) has defaults here, which an engine may override with something
+faster. So another device, or several machines, can take over all of the work through this one interface.
+Inputs are already shifted to a point among the data (`itergp.linalg.gram`).
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from itergp.linalg.neighbours import nearest_by_tree
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes, with_parameters
 
-Tick = Callable[[], None]  # called between tiles; raises to stop a product that is under way
+Tick = Callable[[], None]  # called between tiles; raises to stop a product in progress
 
 
 def no_tick() -> None:
@@ -32,7 +32,7 @@ class TileCache:
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.tiles: dict[tuple[int, int], np.ndarray] = {}
-        self.native: Any = None  # what an engine with its own layout stores
+        self.native: Any = None  # data of engines with their own layout
 
     @property
     def bytes(self) -> int:
@@ -45,14 +45,14 @@ class TileCache:
             self.budget -= size
 
     def branch(self) -> "TileCache":
-        """The same tiles for data that grow: what is stored from here on belongs to one of the two only."""
+        """The same tiles for growing data: anything stored from now on belongs to only one of the two."""
         copy = TileCache(self.budget)
         copy.tiles = dict(self.tiles)
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies to other processes: the room, not the tiles, which are made again faster than they
-        are sent."""
+        """For copies to other processes: the budget, not the tiles, which are faster to recompute than to
+        send."""
         return {
             "budget": self.budget + sum(tile.nbytes for tile in self.tiles.values()),
             "tiles": {},
@@ -64,15 +64,15 @@ class Engine(ABC):
     """Products with kernel matrices. NumPy in, float64 NumPy out; `dtype` is that of the kernel's tiles."""
 
     name: str
-    own_threads: bool = False  # whether products run on threads of its own, which those of BLAS would disturb
+    own_threads: bool = False  # whether products run on its own threads, which those of BLAS would disturb
 
     def with_threads(self, threads: int | None) -> "Engine":
-        """The same engine with so many threads, where it has threads of its own."""
+        """The same engine with this number of threads, if it has threads of its own."""
         return self
 
     @abstractmethod
     def supports(self, kernel: Kernel, d: int) -> str:
-        """Empty when the engine can evaluate this kernel, else the reason why not."""
+        """Empty if the engine can evaluate this kernel, else the reason why not."""
 
     @abstractmethod
     def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -82,7 +82,7 @@ class Engine(ABC):
     def product(
         self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick
     ) -> np.ndarray:
-        """k(X0, X1) @ V. Its transpose is the same with X0 and X1 exchanged."""
+        """k(X0, X1) @ V. Its transpose is the same with X0 and X1 swapped."""
 
     @abstractmethod
     def symmetric(
@@ -95,7 +95,7 @@ class Engine(ABC):
         first: int,
         tick: Tick,
     ) -> np.ndarray:
-        """k(X, X) @ V, each pair of tiles evaluated once; rows before `first` may be left out (zero)."""
+        """k(X, X) @ V, each pair of tiles evaluated once; rows before `first` may be skipped (zero)."""
 
     def batch(self, kernel: Kernel, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """k(A[p], B[p]) in float64 for each p, (p, a, b): many small matrices."""
@@ -121,8 +121,8 @@ class Engine(ABC):
     def weighted_symmetric(
         self, kernel: Kernel, X: np.ndarray, W: np.ndarray, tick: Tick = no_tick
     ) -> Slopes:
-        """Gradient of sum_ij W_ij k(x_i, x_j) in the parameters, for a symmetric W of which the lower half
-        is read."""
+        """Gradient of sum_ij W_ij k(x_i, x_j) in the parameters, for a symmetric W (only its lower half is
+        read)."""
         jax = registry.autodiff(kernel, X.shape[1])
         if jax:
             return jax.weighted_symmetric(kernel, X, W, tick)
@@ -153,9 +153,9 @@ class Engine(ABC):
     ) -> np.ndarray:
         """The `count` rows of F1 nearest to each row of F0, nearest first, padded with -1 if there are fewer.
 
-        `among` is "all" rows; or, where F0 is F1, the "others", or those "earlier" in the order of the rows.
-        `chosen` asks for some rows of F0 only, in ascending order. No kernel takes part, so the native code
-        serves every engine, where it was built.
+        `among` is "all" rows; or, if F0 is F1, the "others", or those "earlier" in the order of the rows.
+        `chosen` restricts the search to some rows of F0, in ascending order. No kernel is involved, so the
+        native code serves every engine if it was built.
         """
         native = registry.native()
         if native:
@@ -167,12 +167,12 @@ class Engine(ABC):
         self, kernel: Kernel, given: "Conditionals", threads: int | None = None, tick: Tick = no_tick
     ) -> tuple[np.ndarray, Slopes, float]:
         """-log p(y_i | y_J) for each row i with its neighbours J, summed over targets; and the gradient of
-        their sum in the kernel's parameters, by path, and in the noise. By the native code where that knows
-        the kernel, else by JAX."""
+        their sum in the kernel's parameters, by path, and in the noise. Uses the native code if it supports
+        the kernel, else JAX."""
         native = registry.native()
         if native and native.differentiates(kernel):
             return native.likelihood(kernel, given, threads, tick)
-        registry.get("jax")  # says so where JAX cannot be loaded
+        registry.get("jax")  # raises if JAX cannot be loaded
         from itergp.linalg.engines.jax_neighbours import likelihood
 
         return likelihood(kernel, given, tick)
@@ -180,25 +180,25 @@ class Engine(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Conditionals:
-    """Some rows of a data set, each given the rows next to it: y_i | y_J."""
+    """Some rows of a data set, each conditioned on its neighbours: y_i | y_J."""
 
     X: np.ndarray  # (n, d)
     y: np.ndarray  # (n, t)
     N: np.ndarray  # (n,), the noise
     share: np.ndarray  # (n,), dN / dnoise
     rows: np.ndarray  # i, (m,) int32
-    J: np.ndarray  # (m, neighbours) int32, -1 for none
+    J: np.ndarray  # (m, neighbours) int32, padded with -1
 
 
 def both_halves(W: np.ndarray) -> np.ndarray:
-    """Weights of the lower half that stand for the upper half too."""
+    """Weights of the lower half that also account for the upper half."""
     return 2.0 * np.tril(W, -1) + np.diag(np.diag(W))
 
 
 class TiledEngine(Engine):
-    """What `dense` makes possible: products tile by tile, multiplied and summed in float64.
+    """Products built on `dense`: tile by tile, multiplied and summed in float64.
 
-    Inputs are padded to full tiles (`padding` rows at least), with zeros in V: so appending rows to a data
+    Inputs are padded to full tiles (at least `padding` rows), with zeros in V. So appending rows to a data
     set changes neither the compiled shapes nor a bit of what the earlier rows contribute.
     """
 
@@ -264,13 +264,13 @@ def _zero_padded(V: np.ndarray, multiple: int) -> np.ndarray:
 
 
 def _wide(tile: np.ndarray, T: int) -> np.ndarray:
-    """Zeros up to T columns: BLAS splits a sum by its length, so sums of any other length would round
-    otherwise."""
+    """Pad with zeros to T columns: BLAS splits a sum by its length, so sums of another length round
+    differently."""
     extra = T - tile.shape[1]
     return np.concatenate([tile, np.zeros((tile.shape[0], extra))], axis=1) if extra else tile
 
 
 def _full(tile: np.ndarray, T: int) -> np.ndarray:
-    """Zeros up to T x T: BLAS has other code for small products, so that the number of rows decides how
-    sums round too."""
+    """Pad with zeros to T x T: BLAS uses different code for small products, so rounding would depend on the
+    number of rows."""
     return tile if tile.shape == (T, T) else np.pad(tile, [(0, T - size) for size in tile.shape])

@@ -1,5 +1,5 @@
 """Gradients of weighted sums of kernel values by central differences: slow, accurate to about 1e-9, and
-independent of any autodiff. For kernels that cannot be traced, and as an oracle for tests."""
+independent of autodiff. For kernels that cannot be traced, and as an oracle for tests."""
 
 from collections.abc import Callable
 

@@ -1,9 +1,9 @@
-"""Tiles in JAX: any kernel whose formula follows the array namespace, on CPU, GPU or TPU.
+"""Tiles in JAX: any kernel whose formula uses the array namespace, on CPU, GPU or TPU.
 
-JAX evaluates a tile, fused from distances to profile, in the tile's dtype, and hands it over as float64;
-the product with it is BLAS in float64 (measured: XLA's own products of such tiles were two to ten times
-slower, and summing in float32 would cost the accuracy). One shape is compiled per number of features, for
-every n and all parameter values.
+JAX evaluates a tile, fused from distances to profile, in the tile's dtype, and returns it as float64; the
+product with it is BLAS in float64 (measured: XLA's own products of such tiles were two to ten times slower,
+and summing in float32 would lose accuracy). One shape is compiled per number of features, for every n and all
+parameter values.
 """
 
 import functools
@@ -22,12 +22,12 @@ from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes, added, no_slopes, parameters
 from itergp.prior.stationary import Stationary
 
-# larger tiles, with what autodiff keeps of them, leave the cache: measured slower per entry
+# larger tiles, with what autodiff stores for them, do not fit the cache: measured slower per entry
 GRADIENT_TILE = 512
 
 
 def register(kernel: Kernel) -> None:
-    """Make the kernel and its parts known to JAX as trees of their parameters."""
+    """Register the kernel and its parts with JAX as pytrees of their parameters."""
     _register(type(kernel))
     for part in fields(kernel):  # type: ignore[arg-type]
         value = getattr(kernel, part.name)
@@ -43,7 +43,7 @@ def _register(cls: type) -> None:
     def flatten(kernel: Any) -> tuple[list[Any], tuple[Any, ...]]:
         return [getattr(kernel, name) for name in data], tuple(getattr(kernel, name) for name in static)
 
-    # without the checks: leaves may be gradients or tracers
+    # without validation: leaves may be gradients or tracers
     def unflatten(fixed: tuple[Any, ...], leaves: Any) -> Any:
         kernel: Any = object.__new__(cls)
         for name, value in zip([*data, *static], [*leaves, *fixed], strict=True):
@@ -54,10 +54,9 @@ def _register(cls: type) -> None:
 
 
 def as_tree(kernel: Kernel, dtype: Any) -> Kernel:
-    """The kernel with arrays for parameters: Python numbers would be compiled in, and every value compiled
-    anew.
+    """The kernel with arrays for parameters: Python numbers would be compiled in, and every value recompiled.
 
-    All that JAX is asked for here goes through this, and ends here where JAX cannot answer.
+    Every call to JAX goes through this, and raises here if JAX cannot be used.
     """
     require_jax()
     register(kernel)
@@ -72,8 +71,8 @@ def _squared_distance(F0: Any, F1: Any) -> Any:
 def _slopes_of_distance(parts: tuple[Any, Any, Any], P: Any) -> tuple[Any, Any]:
     """Of sum_ij P_ij |f_i - f'_j|^2 in F0 and F1.
 
-    Profiles in r have P of the order 1 / r: where points differ by rounding only, P f - P f' would be
-    rounding times that. What such pairs contribute is P s, of the order r, and left out.
+    Profiles in r have P of the order 1 / r: if points differ only by rounding, P f - P f' would be rounding
+    times that. Such pairs contribute P s, of the order r, which is dropped.
     """
     F0, F1, s = parts
     P = jnp.where(s > 1e-16 * jnp.maximum(jnp.max(F0 * F0), jnp.max(F1 * F1)), P, 0.0)
@@ -89,11 +88,10 @@ _squared_distance.defvjp(_distance_and_parts, _slopes_of_distance)
 
 
 def differentiable(kernel: Any, X0: Any, X1: Any) -> Any:
-    """k(X0, X1), by the same operations, with a gradient that is a product of matrices instead of a loop
-    over features.
+    """k(X0, X1), by the same operations, with a gradient by matrix products instead of a loop over features.
 
-    Several times faster than autodiff through the loop, and faster to compile. Values still come from
-    direct differences; only their slopes are summed as P F, and a slope cannot become indefinite.
+    Several times faster than autodiff through the loop, and faster to compile. Values still come from direct
+    differences; only their slopes are summed as P F, and a slope cannot become indefinite.
     """
     return kernel.evaluate(X0, X1, _differentiable_leaf)
 
@@ -106,8 +104,7 @@ def _differentiable_leaf(kernel: Any, X0: Any, X1: Any) -> Any:
 
 @jax.jit
 def _formula(kernel: Kernel, X0: Any, X1: Any) -> Any:
-    """For `supports`: a function of the module is traced once for each structure, a lambda each time it is
-    asked."""
+    """For `supports`: a module-level function is traced once per structure, a lambda on every call."""
     return kernel(X0, X1)
 
 
@@ -125,7 +122,7 @@ def _slopes(kernel: Kernel, X0: Any, X1: Any, W: Any) -> Any:
 
 
 def point_variances(kernel: Any, X: Any) -> Any:
-    """k(x, x) for each row, of tracers: a user's kernel may have no formula for it."""
+    """k(x, x) for each row, for tracers: a user's kernel may have no formula for it."""
     return jax.vmap(lambda x: kernel(x[None], x[None])[0, 0])(X)
 
 
@@ -179,7 +176,7 @@ class JaxEngine(TiledEngine):
         in_parameters = jax.tree.map(np.zeros_like, as_tree(kernel, np.float64))
         for i in range(0, X0.shape[0], T):
             for j in range(0, X1.shape[0], T):
-                # A B^T by BLAS: inside the tile it would be compiled anew for every rank
+                # A B^T by BLAS: inside the tile it would be recompiled for every rank
                 slopes, slope = self._tile_gradient(
                     kernel, X0[i : i + T], X1[j : j + T], A[i : i + T] @ B[j : j + T].T
                 )

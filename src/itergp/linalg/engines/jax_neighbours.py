@@ -1,5 +1,4 @@
-"""The likelihood of rows given their nearest rows, in JAX: any kernel whose formula follows the array
-namespace.
+"""The likelihood of rows given their nearest rows, in JAX: any kernel whose formula uses the array namespace.
 
 With w = C^{-1} c and a = C^{-1} y_J, the derivative of -log p(y_i | y_J) in the kernel matrix of (J, i) is
 the symmetric part of w q^T, with w extended by -1 and q = slope * w - u; so no factorisation is
@@ -20,11 +19,11 @@ from itergp.prior.distances import UNROLLED
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes, parameters
 
-CHUNK = 256  # matrices at once: larger batches of small factorisations hang on some machines
+CHUNK = 256  # matrices per batch: larger batches of small factorisations hang on some machines
 
 
 def likelihood(kernel: Kernel, given: Conditionals, tick: Tick) -> tuple[np.ndarray, Slopes, float]:
-    """As `Engine.likelihood` says."""
+    """See `Engine.likelihood`."""
     X, y, N, share, rows = given.X, given.y, given.N, given.share, given.rows
     points = np.concatenate([given.J, rows[:, None]], axis=1)
     values, slopes, in_noise = np.empty(len(rows)), Slopes(), 0.0
@@ -52,7 +51,7 @@ def _chunk(kernel: Any, X: Any, y: Any, N: Any, share: Any, there: Any) -> Any:
     w, q, values = jax.vmap(_conditional, in_axes=(None, 0, 0, 0, 0))(kernel, X, y, N, there)
 
     def contracted(kernel: Any) -> Any:
-        # which keeps no differences
+        # which stores no differences
         formula = kernel if X.shape[-1] <= UNROLLED else partial(differentiable, kernel)
         K = jax.vmap(lambda points: formula(points, points))(X)
         return jnp.sum(w[:, :, None] * q[:, None, :] * K)
@@ -62,7 +61,7 @@ def _chunk(kernel: Any, X: Any, y: Any, N: Any, share: Any, there: Any) -> Any:
 
 
 def _conditional(kernel: Any, X: Any, y: Any, N: Any, there: Any) -> Any:
-    """Of one point, the last of X, given the others: the vectors w and q, and the value."""
+    """For one point, the last of X, given the others: the vectors w and q, and the value."""
     pairs = there[:, None] & there[None, :]
     K = jnp.where(pairs, kernel(X, X), 0.0) + jnp.diag(jnp.where(there, N, 1.0))
     L = jnp.linalg.cholesky(K[:-1, :-1])

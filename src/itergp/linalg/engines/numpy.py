@@ -1,5 +1,5 @@
-"""The reference engine: the oracle of the others, and the choice for small n, where there is no start-up
-to pay."""
+"""The reference engine: the oracle for the others, and the choice for small n, since it has no start-up
+cost."""
 
 import numpy as np
 
@@ -16,8 +16,7 @@ class NumpyEngine(TiledEngine):
         return ""
 
     def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        # parameters that are float64 vectors would promote the tile, and a stored one would differ from a
-        # fresh one
+        # float64 parameter vectors would promote the tile, and a stored one would differ from a fresh one
         return np.asarray(kernel(np.asarray(X0, dtype=dtype), np.asarray(X1, dtype=dtype)), dtype=dtype)
 
 

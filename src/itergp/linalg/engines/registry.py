@@ -1,4 +1,4 @@
-"""Which engines there are, how they are loaded, and which one is taken."""
+"""Which engines exist, how they are loaded, and which one is used."""
 
 import importlib
 from collections.abc import Callable
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from itergp.linalg.engines.base import Engine, Tick, TileCache
     from itergp.prior.kernel import Kernel
 
-SMALL = 2048  # rows below which no compiled tile pays for its start-up
+SMALL = 2048  # rows below which compiled tiles do not repay their start-up
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where an engine is (its module has it as ENGINE), and beyond how many rows it is taken unasked."""
+    """Where an engine is defined (its module has it as ENGINE), and from how many rows "auto" uses it."""
 
     module: str
     beyond: int = 0
-    require: Callable[[], None] = lambda: None  # raises where it cannot be loaded safely
+    require: Callable[[], None] = lambda: None  # raises if it cannot be loaded safely
 
 
-# In the order in which "auto" asks them. The last one takes any kernel.
+# In the order in which "auto" tries them. The last one supports any kernel.
 ENGINES = {
     "native": Entry("itergp.linalg.engines.native.engine"),
     "jax": Entry("itergp.linalg.engines.jax", beyond=SMALL, require=require_jax),
@@ -36,7 +36,7 @@ ENGINES = {
 
 
 def get(name: str) -> Any:
-    """The engine of that name, loaded when first asked for. ImportError where it is not installed."""
+    """The engine of that name, loaded on first use. ImportError if it is not installed."""
     if name not in ENGINES:
         raise InputError(f"engine is {name!r}; expected one of {', '.join(ENGINES)}.")
     ENGINES[name].require()
@@ -44,7 +44,7 @@ def get(name: str) -> Any:
 
 
 def native() -> Any:
-    """The native engine, or None where it was not built."""
+    """The native engine, or None if it was not built."""
     try:
         return get("native")
     except ImportError:
@@ -52,13 +52,13 @@ def native() -> Any:
 
 
 def autodiff(kernel: "Kernel", d: int) -> Any:
-    """The engine that differentiates any formula which it can trace; None where it cannot trace this one."""
+    """The engine that differentiates any formula it can trace; None if it cannot trace this one."""
     engine = get("jax")
     return None if engine.supports(kernel, d) else engine
 
 
 def choose(compute: "Compute", kernel: "Kernel", n: int, d: int) -> tuple["Engine", str]:
-    """The engine for this work, and why it was taken."""
+    """The engine for this work, and the reason for the choice."""
     if not isinstance(compute.engine, str):
         return compute.engine, "given by the caller"
     if compute.engine != "auto":
@@ -77,7 +77,7 @@ def choose(compute: "Compute", kernel: "Kernel", n: int, d: int) -> tuple["Engin
         if not reason:
             return engine.with_threads(compute.threads), "; ".join(reasons) or "tiles in C++"
         reasons.append(f"{name}: {reason}")
-    raise KernelError(f"no engine takes this kernel: {'; '.join(reasons)}.")
+    raise KernelError(f"no engine supports this kernel: {'; '.join(reasons)}.")
 
 
 def _asked_for(compute: "Compute", kernel: "Kernel", d: int) -> "Engine":
@@ -90,7 +90,7 @@ def _asked_for(compute: "Compute", kernel: "Kernel", d: int) -> "Engine":
     reason = engine.supports(kernel, d)
     if reason:
         raise KernelError(
-            f"Compute.engine={compute.engine!r} cannot take this kernel: {reason}. Use engine='auto'."
+            f"Compute.engine={compute.engine!r} does not support this kernel: {reason}. Use engine='auto'."
         )
     return engine.with_threads(compute.threads)
 
@@ -98,7 +98,7 @@ def _asked_for(compute: "Compute", kernel: "Kernel", d: int) -> "Engine":
 def from_function(
     product: Callable[["Kernel", np.ndarray, np.ndarray, np.ndarray], np.ndarray], name: str = "user"
 ) -> "Engine":
-    """An engine of a plain function `product(kernel, X0, X1, V) -> k(X0, X1) @ V`; the rest is the
+    """An engine from a plain function `product(kernel, X0, X1, V) -> k(X0, X1) @ V`; the rest is the
     reference engine's."""
     reference = type(get("numpy"))
 

@@ -1,5 +1,5 @@
-"""C++ for sums of stationary kernels, on CPUs: tiles, gradients, and nearest rows. ImportError where it was
-not built."""
+"""C++ for sums of stationary kernels, on CPUs: tiles, gradients, and nearest rows. ImportError if not
+built."""
 
 import importlib
 from typing import Any
@@ -7,4 +7,4 @@ from typing import Any
 try:
     _tiles: Any = importlib.import_module("itergp.linalg.engines.native._tiles")
 except ModuleNotFoundError:
-    raise ImportError("it was not built: install again where there is a C++ compiler") from None
+    raise ImportError("it was not built: reinstall with a C++ compiler available") from None

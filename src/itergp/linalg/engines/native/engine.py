@@ -1,8 +1,8 @@
-"""Tiles in C++ for stationary kernels and their sums, on CPUs: near the machine's limit.
+"""Tiles in C++ for stationary kernels and their sums, on CPUs: close to the machine's peak.
 
-The engine sees a kernel as a sum of `weight * profile(|f - f'|^2)`, with the features f computed here in
-float64 and rounded once. Data are padded to whole tiles; products are made in calls of a fraction of a
-second, so that interrupts and budgets are heard; panels are dealt to threads in a fixed way, so the same
+The engine reads a kernel as a sum of `weight * profile(|f - f'|^2)`, with the features f computed here in
+float64 and rounded once. Data are padded to whole tiles. Products are split into calls of a fraction of a
+second, so that interrupts and budgets take effect. Panels are assigned to threads in a fixed way, so the same
 number of threads gives the same bits.
 """
 
@@ -23,27 +23,27 @@ from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes
 
 PANEL = _tiles.PANEL
-MAX_COLUMNS = 256  # of one call: accumulators are threads x n x columns float64
+MAX_COLUMNS = 256  # columns of one call: accumulators are threads x n x columns float64
 WORK_PER_CALL = 3e8  # kernel evaluations and column products between two ticks: about a quarter of a second
 
 
 def default_threads() -> int:
-    """The cores this process may use, or fewer where the usual environment variables say so."""
+    """The cores available to this process, or fewer if the usual environment variables say so."""
     limits = [os.environ.get(name, "") for name in ("ITERGP_NUM_THREADS", "OMP_NUM_THREADS")]
     asked = [int(limit) for limit in limits if limit.isdecimal() and int(limit) > 0]
     return min([cores(), *asked[:1]])
 
 
 def at_most_cores(threads: int | None) -> int:
-    """So many threads as are asked for, or as is usual; never more than cores: each has sums of its own,
-    in memory."""
+    """The requested or default number of threads, at most the number of cores: each has its own sums in
+    memory."""
     return min(threads, cores()) if threads else default_threads()
 
 
 @dataclass
 class Store:
-    """What symmetric products of one Gram share: the features, and the tiles of the first panels of the
-    upper half in the order in which they are streamed."""
+    """Shared by the symmetric products of one Gram: the features, and the tiles of the first panels of the
+    upper half in streaming order."""
 
     kernel: Any
     array: np.ndarray
@@ -70,7 +70,7 @@ class NativeEngine(Engine):
         return "" if leaves(kernel) else f"{type(kernel).__name__} is not a sum of stationary kernels"
 
     def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        # a tile is wider than high: columns cost less as rows, and are the same to the bit
+        # a tile is wider than tall: columns are cheaper as rows, and bitwise the same
         if len(X1) < min(BLOCK, len(X0)):
             return self.dense(kernel, X1, X0, dtype).T
         out = np.empty((len(X0), len(X1)), dtype=dtype)
@@ -125,7 +125,7 @@ class NativeEngine(Engine):
         self, V: np.ndarray, dtype: np.dtype, store: Store, features: int, from_block: int, tick: Tick
     ) -> np.ndarray:
         call, panels = _function("symmetric", dtype), V.shape[0] // PANEL
-        sums = np.zeros((min(self._threads(), panels), *V.shape))  # one sum per thread, added in their order
+        sums = np.zeros((min(self._threads(), panels), *V.shape))  # one per thread, added in a fixed order
         step = _panels_per_call(V.shape[0] // 2, 2 * V.shape[1], features)
         for p in range(0, panels, step):
             tick()
@@ -182,8 +182,8 @@ def _function(name: str, dtype: np.dtype) -> Callable[..., None]:
 
 
 def _panels_per_call(columns_of_K: int, columns: int, features: int) -> int:
-    """So many that a tick comes in time, however many features there are; how panels are dealt out decides
-    no bit."""
+    """Panels per call, so that ticks come in time for any number of features; this does not affect the
+    bits."""
     return max(
         2, int(WORK_PER_CALL / (PANEL * max(1, columns_of_K) * (1.0 + columns / 16.0 + features / 8.0)))
     )
@@ -191,7 +191,7 @@ def _panels_per_call(columns_of_K: int, columns: int, features: int) -> int:
 
 def _kernel(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> object:
     parts = leaves(kernel)
-    assert parts  # `supports` was asked
+    assert parts  # `supports` was checked
     native = _tiles.Kernel32() if np.dtype(dtype).itemsize == 4 else _tiles.Kernel64()
     same = X0 is X1
     for leaf in parts:
@@ -202,7 +202,7 @@ def _kernel(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> 
 
 
 def _store(cache: TileCache, kernel: Kernel, X: np.ndarray, dtype: np.dtype, first: int) -> Store:
-    """The Gram's store, with room for as many panels as fit the cache; none while only some rows are
+    """The Gram's store, with space for as many panels as fit the cache; none while only some rows are
     computed."""
     rows = -(-len(X) // BLOCK) * BLOCK
     store = cache.native

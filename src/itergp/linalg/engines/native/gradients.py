@@ -1,13 +1,13 @@
 """Gradients of sum_ij (A B^T)_ij k(x_i, x'_j) in C++, in float64, for sums of stationary kernels.
 
-With the constants of the profile inside the features, f = rate * x, every gradient is one of a few sums
-over W = A B^T: of W k for the scales, of W k'(s) (f - f')_c^2 for the lengthscales, and of W k'(s) (f_i -
-f_j)_c over j for the inputs. Each group of 64 rows has sums of its own, which are added in one order: the
-same bits for any number of threads.
+With the constants of the profile inside the features, f = rate * x, every gradient is one of a few sums over
+W = A B^T: of W k for the scales, of W k'(s) (f - f')_c^2 for the lengthscales, and of W k'(s) (f_i - f_j)_c
+over j for the inputs. Each group of 64 rows has its own sums, which are added in a fixed order: the same bits
+for any number of threads.
 
-Measured beside JAX tiles on 2 cores, n = 1,024 to 5,000, d = 1 to 200 (`benchmarks/gradients.py`): two to
-ten times as fast up to r = 64, 1.3 times for r = 256, 0.9 times for r = 1,024, where A B^T takes the time
-of both. So all sums of leaves stay here.
+Measured against JAX tiles on 2 cores, n = 1,024 to 5,000, d = 1 to 200 (`benchmarks/gradients.py`): two to
+ten times as fast up to r = 64, 1.3 times for r = 256, 0.9 times for r = 1,024, where A B^T dominates both. So
+all sums of leaves are handled here.
 """
 
 import numpy as np
@@ -21,13 +21,13 @@ from itergp.prior.parameters import with_parameters
 from itergp.validate import as_float64, finite
 
 GROUP, TOTALS = _tiles.GROUP, _tiles.TOTALS
-SECONDS = 0.2  # of one call at most, so that Ctrl-C is heard
+SECONDS = 0.2  # at most this much per call, so that Ctrl-C takes effect
 
 
 def gradient(
     kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray, threads: int
 ) -> tuple[Kernel, np.ndarray] | None:
-    """As `Engine.gradient` says; None if the kernel is not made of leaves."""
+    """See `Engine.gradient`; None if the kernel is not made of leaves."""
     X0, X1, A, B = _checked(kernel, X0, X1, A, B)
     parts = linear_leaves(kernel)
     if parts is None:
@@ -47,7 +47,7 @@ def gradient(
 def _sums(
     parts: list[Leaf], X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray, threads: int
 ) -> list[tuple[Leaf, np.ndarray, np.ndarray]]:
-    """Of each part, the totals and squares of gradients.h, and sum_j W k'(s) (f_i - f_j)_c for each row i
+    """For each part, the totals and squares of gradients.h, and sum_j W k'(s) (f_i - f_j)_c for each row i
     and feature c."""
     if not parts:
         return []
@@ -59,7 +59,7 @@ def _sums(
     )
     slopes, sums = np.zeros_like(left), np.zeros((len(left), TOTALS * len(parts) + sum(sizes)))
     per_feature = any(leaf.lengthscale.ndim for leaf in parts)
-    entries = SECONDS / _seconds(len(parts), sum(sizes), A.shape[1])  # of one thread, in one call
+    entries = SECONDS / _seconds(len(parts), sum(sizes), A.shape[1])  # per thread, in one call
     breadth = max(1, min(len(right), int(entries / GROUP**2)))
     height = threads * max(1, int(entries / (GROUP**2 * breadth)))
     weights = _grouped(A), _grouped(B)
@@ -78,7 +78,7 @@ def _sums(
 
 
 def _seconds(parts: int, features: int, rank: int) -> float:
-    """Of one entry of K, on a slow machine."""
+    """Time per entry of K, on a slow machine."""
     return 1e-9 * (12.0 * parts + features + 0.3 * rank)
 
 

@@ -1,4 +1,4 @@
-"""How arrays lie in memory where the native code reads them: in blocks, padded with zeros."""
+"""Memory layout of arrays read by the native code: in blocks, padded with zeros."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ BLOCK = _tiles.BLOCK
 
 
 def blocks(F: np.ndarray, dtype: np.dtype, size: int = BLOCK) -> np.ndarray:
-    """Points in blocks, feature by feature inside a block; the last one padded with zeros."""
+    """Points in blocks, feature by feature inside a block; the last block is padded with zeros."""
     whole = len(F) // size
     out = np.zeros((-(-len(F) // size), F.shape[1], size), dtype=dtype)
     out[:whole] = F[: whole * size].reshape(whole, size, F.shape[1]).transpose(0, 2, 1)
@@ -18,13 +18,13 @@ def blocks(F: np.ndarray, dtype: np.dtype, size: int = BLOCK) -> np.ndarray:
 
 
 def _groups(columns: int, dtype: np.dtype) -> list[slice]:
-    """How the native code wants columns: in groups of three vectors, and the rest."""
+    """The native code's grouping of columns: groups of three vectors, and the rest."""
     width = _tiles.group_width(np.dtype(dtype).itemsize)
     return [slice(start, min(start + width, columns)) for start in range(0, columns, width)]
 
 
 def padded(V: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """V in `dtype`, padded to whole tiles and vectors, each group of columns with all its rows together."""
+    """V in `dtype`, padded to whole tiles and vectors, each group of columns stored with all its rows."""
     unit = _tiles.columns_unit()
     columns = 1 if V.shape[1] == 1 else -(-V.shape[1] // unit) * unit
     rows = -(-len(V) // BLOCK) * BLOCK
@@ -36,7 +36,7 @@ def padded(V: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def unpadded(sums: np.ndarray, rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
-    """The first rows and columns of what comes back in groups."""
+    """The first rows and columns of a grouped result."""
     flat, height, out = sums.reshape(-1), sums.shape[0], np.empty((rows, columns))
     for group in _groups(sums.shape[1], dtype):
         some = flat[height * group.start : height * group.stop].reshape(height, -1)

@@ -1,4 +1,4 @@
-"""A kernel as the native code sees it: a sum of weight * profile(|f - f'|^2)."""
+"""A kernel as the native code reads it: a sum of weight * profile(|f - f'|^2)."""
 
 import math
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from itergp.prior.kernel import Kernel, Term
 from itergp.prior.parameters import Slopes
 from itergp.prior.stationary import RBF, Constant, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
 
-# kind of profile in tiles.h, and the factor on the features that takes the constant out of it
+# kind of profile in tiles.h, and the factor on the features that absorbs its constant
 PROFILES: dict[type, tuple[int, float]] = {
     RBF: (0, 0.5**0.5),
     Periodic: (0, 0.5**0.5),
-    Constant: (0, 1.0),  # of no features: profile(0) = 1
+    Constant: (0, 1.0),  # with no features: profile(0) = 1
     Matern12: (1, 1.0),
     Matern32: (2, 3.0**0.5),
     Matern52: (3, 5.0**0.5),
@@ -39,7 +39,7 @@ class Leaf:
 
     @property
     def height(self) -> float:
-        """What the profile is multiplied by."""
+        """The factor on the profile."""
         return math.prod(self.term.scales.values(), start=self.kernel.value if self.constant else 1.0)
 
     @property
@@ -67,12 +67,12 @@ class Leaf:
         return self.term.of(np.arange(d)[None])[0]
 
     def rate(self, d: int) -> np.ndarray:
-        """The features, by column, where they are linear: f = rate * x."""
+        """The features, by column, if they are linear: f = rate * x."""
         return np.broadcast_to(self.factor / self.lengthscale, self.columns(d).shape)
 
 
 def leaves(kernel: Kernel) -> list[Leaf] | None:
-    """The kernel as a sum of leaves, or None if it holds anything else."""
+    """The kernel as a sum of leaves, or None if it contains anything else."""
     terms = kernel.terms()
     if all(term.added and type(term.kernel) in PROFILES for term in terms):
         return [Leaf(term) for term in terms]
@@ -80,7 +80,7 @@ def leaves(kernel: Kernel) -> list[Leaf] | None:
 
 
 def linear_leaves(kernel: Kernel) -> list[Leaf] | None:
-    """The same where all features are multiples of inputs: those kernels are differentiated here."""
+    """The same if all features are multiples of inputs: gradients of these kernels are computed here."""
     found = leaves(kernel)
     return None if found is None or any(type(leaf.kernel) is Periodic for leaf in found) else found
 

@@ -8,7 +8,7 @@ from itergp.linalg.engines.native.layout import BLOCK, blocks
 from itergp.linalg.engines.native.leaves import Leaf, slopes_of
 from itergp.prior.parameters import Slopes
 
-ROWS = 4  # of a panel of the search
+ROWS = 4  # rows of a panel of the search
 CHUNK = _tiles.CHUNK
 AMONG = {"all": 0, "others": 1, "earlier": 2}
 WORK_PER_CALL = 5e8  # distances, or operations on small matrices, between two ticks
@@ -19,7 +19,7 @@ def nearest(
 ) -> np.ndarray:
     """The `count` rows of F1 nearest to each row of F0, nearest first, padded with -1 if there are fewer.
 
-    `places` are the rows of F1 that those of F0 are, in ascending order, for "others" and "earlier".
+    `places` are the indices in F1 of the rows of F0, in ascending order, for "others" and "earlier".
     """
     found = np.empty((len(F0), count), dtype=np.int32)
     centre = F1.mean(axis=0)
@@ -38,7 +38,7 @@ def nearest(
 def likelihood(
     parts: list[Leaf], given: Conditionals, threads: int, tick: Tick
 ) -> tuple[np.ndarray, Slopes, float]:
-    """As `Engine.likelihood` says, of a sum of these leaves."""
+    """See `Engine.likelihood`, for a sum of these leaves."""
     X, rows, J, d = given.X, given.rows, given.J, given.X.shape[1]
     profiles = [leaf for leaf in parts if not leaf.constant]
     constants = [leaf for leaf in parts if leaf.constant]
