@@ -286,7 +286,7 @@ CONSTRUCTION = {
     "action as text": (act("north"), PolicyError, "returned str of dtype"),
     "action complex": (act(np.ones(20) * (1 + 1j)), PolicyError, "complex128; expected real numbers"),
     "sparse action complex": (act(sp.csc_array(np.eye(20) * 1j)), PolicyError, "complex128"),
-    "action ragged": (act([[1.0], [1.0, 2.0]] * 10), PolicyError, "returned no array"),
+    "action ragged": (act([[1.0], [1.0, 2.0]] * 10), PolicyError, "did not return an array"),
     "actions as objects": (act([None] * 20), PolicyError, "dtype object"),
     # stopping, seeds
     "stop a number": (lambda: fit(stop=5), InputError, "stop is 5; expected a criterion"),

@@ -199,7 +199,7 @@ def test_the_summary_says_what_was_learned_bought_and_is_missing_in_80_columns(f
         "colour=red",
         "What the budget bought",
         "30 of 150",
-        "budget. The budget is used.",
+        "budget. The budget is used up.",
         "computational share",
         "computed exactly",
         "Before neighbours",
@@ -688,7 +688,7 @@ def test_control_c_and_its_like_during_a_fit_save_what_there_is(name, folder, tm
     result = succeed("fit", folder / "train.csv", *FIT, "--budget", "60s", "--out", tmp_path / "m.itergp")
     assert "Note: Interrupted after 128 actions. The model is valid" in result.stderr
     assert "Saved: " in result.stderr
-    assert "interrupted. The run was stopped from outside." in result.stdout
+    assert "interrupted. The run was stopped early." in result.stdout
     assert IterGPRegressor.load(tmp_path / "m.itergp").status_ is Status.INTERRUPTED
     monkeypatch.undo()
     succeed("refine", tmp_path / "m.itergp", "--budget", "40 actions")

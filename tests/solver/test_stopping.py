@@ -205,7 +205,7 @@ def test_products_with_an_indefinite_matrix_end_at_the_precision_limit():
     posterior = condition(prior, DATA.X, DATA.y, 1e-4, RandomAction(block_size=4), MaxActions(60), compute)
     assert posterior.status is Status.PRECISION_LIMIT
     assert posterior.rank < 60
-    with pytest.warns(PrecisionWarning, match="raised to that floor"):
+    with pytest.warns(PrecisionWarning, match="raised to it"):
         assert (posterior.var(DATA.X_new) > 0).all()
 
 

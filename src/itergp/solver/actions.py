@@ -1,4 +1,4 @@
-"""Actions as proposed, made ready: checked, of unit length, orthonormal, and multiplied with K."""
+"""Preparation of proposed actions: validated, of unit length, orthonormal, and multiplied with K."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +13,10 @@ from itergp.linalg.gram import Gram
 from itergp.linalg.orthonormal import orthonormalise
 from itergp.solver.belief import Belief
 
-# what is left of a unit action that lies in the span of earlier ones
+# what is left of a unit action in the span of earlier ones
 DEPENDENT = {"float64": 1e-10, "float32": 1e-5}
-# Sparse actions take their products from known ones while the rounding that they inherit stays below so many
-# times that of a product of their own. Inherited rounding is part of their tau.
+# Sparse actions derive their products from known ones while the rounding they inherit stays below this
+# multiple of that of a product of their own. Inherited rounding is part of their tau.
 REUSE = {"float64": 10.0, "float32": 1.0}
 
 
@@ -37,13 +37,13 @@ class Block:
 
 
 def checked(actions: Any, n: int, policy: Any) -> Any:
-    """What a policy returned as a float64 block (n, b), dense or sparse; PolicyError where it is none."""
+    """What a policy returned as a float64 block (n, b), dense or sparse; PolicyError if it is invalid."""
     name = getattr(policy, "__name__", type(policy).__name__)
     try:
         S: Any = actions if sp.issparse(actions) else np.asarray(actions)
     except ValueError:  # rows of different length
         raise PolicyError(
-            f"policy {name} returned no array; expected a vector ({n},) or a block ({n}, b)."
+            f"policy {name} did not return an array; expected a vector ({n},) or a block ({n}, b)."
         ) from None
     if S.dtype.kind not in "fiub":
         raise PolicyError(
@@ -80,7 +80,7 @@ def _largest(S: Any) -> np.ndarray:
 
 
 def unit_length(S: Any) -> Any:
-    """The same directions, of length 1; no overflow on the way."""
+    """The same directions, of length 1; avoids overflow."""
     if not sp.issparse(S):
         S = S / _largest(S)
         return S / np.linalg.norm(S, axis=0)
@@ -90,8 +90,8 @@ def unit_length(S: Any) -> Any:
 
 
 def orthonormal(S: Any, belief: Belief, tick: Tick) -> Block:
-    """The block made orthonormal to all earlier actions and within itself, without what is linearly
-    dependent, and multiplied with K."""
+    """The block made orthonormal to all earlier actions and within itself, without linearly dependent
+    columns, and multiplied with K."""
     if not sp.issparse(S):
         Q = orthonormalise(S, belief.basis, DEPENDENT[belief.coarsest])[0]
         return _by_a_pass(Q, belief.problem.gram, tick)
@@ -102,8 +102,8 @@ def orthonormal(S: Any, belief: Belief, tick: Tick) -> Block:
 
 
 def _orthonormal_sparse(S: sp.csc_array, belief: Belief, tick: Tick) -> Block:
-    """Sparse actions that others overlap become dense. Their products need no pass, where the known ones
-    that they inherit are fine enough."""
+    """Sparse actions that overlap others become dense. Their products need no pass, if the known ones that
+    they inherit are accurate enough."""
     gram, coarsest = belief.problem.gram, belief.coarsest
     Q, kept, C, R = orthonormalise(S.toarray(), belief.basis, DEPENDENT[coarsest])
     if not R.any():  # dependent, all of them or some in the second projection only
@@ -142,7 +142,7 @@ def _by_columns(S: sp.csc_array, gram: Gram, tick: Tick) -> Block:
 
 
 def _rounding(reached: np.ndarray, KQ: np.ndarray, gram: Gram, dtype: str) -> np.ndarray:
-    """tau, for each action: by the rows that the block reaches, so that appended data change nothing."""
+    """tau for each action, from the rows that the block reaches, so that appended data change nothing."""
     if not KQ.shape[1]:
         return np.zeros(0)
     reach = 1 + int(np.flatnonzero(reached)[-1])
@@ -150,7 +150,7 @@ def _rounding(reached: np.ndarray, KQ: np.ndarray, gram: Gram, dtype: str) -> np
 
 
 def _distinct(S: sp.csc_array, basis: Basis) -> np.ndarray:
-    """Columns of S without unit vectors that repeat, or that lie in the span of the actions."""
+    """Columns of S without unit vectors that are repeated or in the span of the actions."""
     single = np.diff(S.indptr) == 1
     if not single.all():
         return np.arange(S.shape[1])
@@ -159,6 +159,6 @@ def _distinct(S: sp.csc_array, basis: Basis) -> np.ndarray:
 
 
 def _orthogonal_already(S: sp.csc_array, basis: Basis) -> bool:
-    """No row in two actions, and none that earlier actions touch."""
+    """Whether no row is in two actions or touched by earlier ones."""
     disjoint = np.unique(S.indices).size == S.indices.size
     return disjoint and not (basis.size and basis.inner(S.toarray()).any())

@@ -1,4 +1,4 @@
-"""Belief: what the actions so far say about v*. It alone crosses from computation to inference, and into
+"""Belief: what the actions so far say about v*. Only this passes from computation to inference and to
 files."""
 
 from collections.abc import Callable
@@ -13,28 +13,28 @@ from itergp.linalg.basis import Basis, Columns, Factor
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.solver.problem import Problem
 
-# Entries of Q^T K Q between two actions come from the product whose tau is below this share of the other's;
-# from whichever is at hand where both are alike. The coarser one would err by its own tau, where sqrt(tau_1
-# tau_2) is allowed for.
+# Entries of Q^T K Q between two actions come from the product whose tau is below this share of the other's,
+# or from either if both are similar. The coarser one would have an error of its own tau, while only
+# sqrt(tau_1 tau_2) is allowed for.
 FINER = 0.1
-SLAB = 512  # rows or columns handled at once
+SLAB = 512  # rows or columns per batch
 
 
 @dataclass(frozen=True, eq=False)
 class Belief:
     """The belief about v* of `problem` after the first `rank` actions of `basis`. Immutable.
 
-    `basis` and `factor` may hold more columns than are accepted: a block that a budget cut, or a path of
-    which this is a prefix. Weights, residual and variances follow from the fields without another product
-    (errata page, "One product per step"), when they are first asked for; the loop, which updates them
-    action by action, hands them over (`known`).
+    `basis` and `factor` may hold more columns than are accepted: a block cut by a budget, or a path of which
+    this is a prefix. Weights, residual and variances follow from the fields without another product (errata
+    page, "One product per step") and are computed on first use; the loop, which updates them action by
+    action, passes them in (`known`).
     """
 
     problem: Problem
     basis: Basis
     blocks: tuple[int, ...]  # where each block of columns starts, and where the last one ends
     factor: Factor  # L L^T = G = Q^T K Q + Q^T N Q + diag(tau)
-    factor_A: Factor | None  # of A = Q^T N Q, where the noise differs between rows
+    factor_A: Factor | None  # of A = Q^T N Q, if the noise differs between rows
     z: np.ndarray  # L^{-1} Q^T b
     tau: np.ndarray
     rank: int = 0
@@ -61,16 +61,16 @@ class Belief:
     # Other beliefs.
 
     def knowing(self, **known: Any) -> "Belief":
-        """The same, with some of `representer_weights`, `residual`, `training_variance` and `trace_GA` as
-        computed already."""
+        """The same belief, with precomputed `representer_weights`, `residual`, `training_variance` or
+        `trace_GA`."""
         belief = replace(self)
-        vars(belief).update(known)  # where cached properties keep what they found
+        vars(belief).update(known)  # where cached properties store their values
         return belief
 
     def observed(
         self, Q: Any, KQ: np.ndarray, tau: np.ndarray, W: np.ndarray, L_bb: np.ndarray, z: np.ndarray
     ) -> "Belief":
-        """With another block of columns, none of them accepted yet: what is believed stays the same."""
+        """Add a block of columns, none of them accepted yet: the belief itself is unchanged."""
         N = self.problem.N[:, None]
         more = replace(
             self,
@@ -84,17 +84,17 @@ class Belief:
         return more.knowing(**self._known())
 
     def accepted(self, rank: int, **known: Any) -> "Belief":
-        """After the first `rank` actions, where the loop knows what follows from them."""
+        """After the first `rank` actions, with values that the loop already knows."""
         return replace(self, rank=rank).knowing(**known)
 
     def prefix(self, rank: int) -> "Belief":
-        """After the first `rank` of the accepted actions; no product is made."""
+        """After the first `rank` of the accepted actions; needs no product."""
         if not 0 <= rank <= self.rank:
             raise InputError(f"rank is {rank!r}; expected 0 to {self.rank}, the rank of this belief.")
         return self if rank == self.rank else replace(self, rank=rank)
 
     def with_targets(self) -> "Belief":
-        """With the targets, where a file did not keep them: b = r + K v + N v."""
+        """Restore the targets, if a file did not store them: b = r + K v + N v."""
         problem, basis, v = self.problem, self.basis, self.representer_weights
         if isinstance(problem.b, np.ndarray):
             return self
@@ -112,7 +112,7 @@ class Belief:
         return replace(self, problem=problem, factor=factor, factor_A=factor_A, z=z, tau=tau)
 
     def _known(self) -> dict[str, Any]:
-        """What was computed or handed over so far."""
+        """What was computed or passed in so far."""
         return {name: value for name, value in vars(self).items() if name in KNOWN}
 
     # What follows from Q, K Q and L.
@@ -155,10 +155,11 @@ class Belief:
 
     @property
     def coarsest(self) -> str:
-        """The lowest precision among the products so far and the next ones: a run may have begun with
-        float32 tiles.
+        """The lowest precision among the products so far and the next ones: a run may have begun with float32
+        tiles.
 
-        tau tells: no float64 product of these rows can have a larger one, since |K q| <= n max k(x, x).
+        It is read from tau: no float64 product of these rows can have a larger one, since |K q| <= n max k(x,
+        x).
         """
         gram = self.problem.gram
         if gram.dtype == np.float32 or not self.tau.size:
@@ -193,7 +194,7 @@ class Belief:
         """P = N + U U^T with U = K D (Remark S1, corrected: eta^(-1/2), and eta = 1 here)."""
         return DiagonalPlusLowRank(np.array(self.problem.N), self.search_products())
 
-    # How good it is.
+    # Quality measures.
 
     @property
     def energy(self) -> float:
@@ -251,9 +252,9 @@ def trace_of_solve(factor: Factor, A: np.ndarray, rank: int) -> float:
 
 
 def gram_of(basis: Basis, columns: Callable[[int, int], np.ndarray], tau: np.ndarray) -> np.ndarray:
-    """Q^T M for a matrix M that is given by its columns, some at a time; symmetric but for rounding.
+    """Q^T M for a matrix M that is given by columns, some at a time; symmetric up to rounding.
 
-    Entries come from both sides, or from the finer one alone where the columns differ in precision (`tau`
+    Entries come from both sides, or from the more accurate one if the columns differ in precision (`tau`
     bounds their errors).
     """
     parts = [

@@ -1,4 +1,4 @@
-"""Algorithm 1: one step, which proposes actions, observes and accepts them; and nothing else."""
+"""Algorithm 1: one step, which proposes, observes and accepts actions."""
 
 import time
 from contextlib import AbstractContextManager
@@ -19,8 +19,8 @@ from itergp.solver.state import State, Status
 
 
 def step(state: State, policy: Any, room: float = np.inf, tick: Tick = no_tick) -> State:
-    """One turn of the loop: at most `room` actions are accepted, what is left of the block waits for the
-    next turn."""
+    """One iteration: at most `room` actions are accepted; the rest of the block waits for the next
+    iteration."""
     began = time.perf_counter()
     work, (passes, entries) = state.problem.gram.work, state.problem.gram.work.mine
     with _threads_of_blas(state):
@@ -39,13 +39,13 @@ def step(state: State, policy: Any, room: float = np.inf, tick: Tick = no_tick) 
 
 
 def _threads_of_blas(state: State) -> AbstractContextManager[Any]:
-    """One while blocks are narrow and the engine has threads: BLAS's would be in their way."""
+    """One thread while blocks are narrow and the engine has its own threads: BLAS threads would interfere."""
     narrow = len(state.blocks) > 1 and state.blocks[-1] - state.blocks[-2] <= NARROW
     return blas_threads(1 if narrow and getattr(state.problem.gram.engine, "own_threads", False) else None)
 
 
 def propose(state: State, policy: Any) -> tuple[State, Any]:
-    """The policy's next actions, checked and of unit length; and the state that remembers the call."""
+    """The policy's next actions, validated and of unit length; and the state that records the call."""
     state = entered(state, policy)
     stage = state.stage
     if stage is None:
@@ -60,7 +60,7 @@ def propose(state: State, policy: Any) -> tuple[State, Any]:
 
 
 def observe(state: State, policy: Any) -> State:
-    """Choose actions, multiply, and factorise: everything that a step computes, none of it accepted yet."""
+    """Choose actions, multiply, and factorise: everything that a step computes, nothing accepted yet."""
     state, S = propose(state, policy)  # Alg. 1, line 6
     if S is None:
         limited = state.stage is None
@@ -93,9 +93,9 @@ def observe(state: State, policy: Any) -> State:
 
 
 def _cross_block(belief: Belief, block: Block, K_hat_Q: np.ndarray, NQ: np.ndarray) -> np.ndarray:
-    """Q_old^T K_hat Q, from the finer of the two products: its error then stays below sqrt(tau_old
-    tau_new), which keeps G + diag(tau) above the exact Gram matrix. Unit vectors (float64) followed by
-    dense float32 actions need it."""
+    """Q_old^T K_hat Q, from the more accurate of the two products: its error then stays below sqrt(tau_old
+    tau_new), which keeps G + diag(tau) above the exact Gram matrix. Unit vectors (float64) followed by dense
+    float32 actions need this."""
     M = belief.basis.inner(K_hat_Q)
     finer = belief.tau[:, None] < FINER * block.tau
     if not finer.any():
@@ -104,25 +104,25 @@ def _cross_block(belief: Belief, block: Block, K_hat_Q: np.ndarray, NQ: np.ndarr
 
 
 def _idle(state: State, dropped: int) -> State:
-    """After a block of which nothing could be used."""
+    """After a block without a usable action."""
     done = replace(state.progress, dropped=state.progress.dropped + dropped)
     return replace(state, idle=state.idle + 1, progress=done)
 
 
 def _nothing_new(state: State, status: Status) -> State:
-    """The second idle block in a row ends the turn of a policy that would go on for ever."""
+    """The second idle block in a row ends the turn of a policy that would never end by itself."""
     finite = state.stage is not None and getattr(state.stage.policy, "finite", False)
     return state if state.idle < 2 or finite else _turn_over(state, status)
 
 
 def _turn_over(state: State, status: Status) -> State:
-    """The next turn of the policy begins; the run ends where there is none."""
+    """Start the next policy's turn; the run ends if there is none."""
     further = next_turn(replace(state, idle=0))
     return state.ended(status) if further.stage is None else further
 
 
 def accept(state: State, room: float = np.inf) -> State:
-    """Update the belief with the next columns that wait, one after the other (Alg. 1, lines 9 to 14)."""
+    """Update the belief with the next waiting columns, one by one (Alg. 1, lines 9 to 14)."""
     belief = state.belief
     first, stop = belief.rank, int(min(belief.basis.size, belief.rank + room))
     if stop <= first or state.status is not None:
@@ -138,7 +138,7 @@ def accept(state: State, room: float = np.inf) -> State:
         if end <= first or start >= stop:
             continue
         D, F = new_directions(belief, start, end)
-        # column by column: the same bits wherever a budget cuts, and variances that only fall
+        # column by column: the same bits wherever a budget cuts, and variances never increase
         for j in range(max(first, start), min(stop, end)):
             d, f = D[:, j - start], F[:, j - start]  # search direction with eta = 1, and K times it
             Nd = N * d
@@ -157,8 +157,8 @@ def accept(state: State, room: float = np.inf) -> State:
 
 
 def accept_waiting(state: State) -> State:
-    """Take what a budget cut off of the last block: it is paid for, and must not use up the next call's
-    actions."""
+    """Accept what a budget cut off the last block: it is already paid for, and does not count against the
+    next call."""
     state = accept(state)
     return replace(state, progress=replace(state.progress, actions=state.rank))
 

@@ -1,7 +1,7 @@
 """The same actions for other data: more rows, other noise, other targets. No pass over K.
 
-Merged duplicates need it: a row that arrives again changes the mean and the noise of the row that stands
-for it. So do several targets that share K and the actions, but not the noise.
+Merged duplicates need this: a row that arrives again changes the mean and the noise of the merged row. So do
+several targets that share K and the actions, but not the noise.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from itergp.solver.belief import Belief, gram_of, noise_gram, trace_of_solve
 from itergp.solver.problem import Problem
 from itergp.solver.state import State
 
-ENTRIES = 2**24  # of K at once: 128 MB
+ENTRIES = 2**24  # of K per batch: 128 MB
 
 
 def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = None) -> State:
@@ -32,9 +32,9 @@ def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = N
     KQ_new = _products_on_new_rows(basis, problem, n)
     F_new = belief.factor.solve(KQ_new[:, :rank].T, rank)  # rows of K D
     k0 = problem.gram.diagonal()[n:]
-    # one action after the other, as in the loop
+    # one action at a time, as in the loop
     variance = np.subtract.reduce(np.concatenate([k0[None], F_new**2]))
-    # K v at the new rows: K Q c, or K D z, which spares a few rows the solve for c
+    # K v at the new rows: K Q c, or K D z, which saves the solve for c if there are few rows
     Kv_new = F_new.T @ belief.z[:rank] if len(k0) <= NARROW else KQ_new[:, :rank] @ belief.coefficients
     longer = replace(
         belief, problem=problem, basis=basis.with_rows(KQ_new), factor_A=_same_A(belief, problem)
@@ -54,19 +54,19 @@ def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = N
 
 
 def reweighted(state: State, noise: ArrayLike, y: ArrayLike) -> State:
-    """The state that the same actions would have led to with this noise and these targets."""
+    """The state that the same actions would have reached with this noise and these targets."""
     belief = state.belief
     return state.believing(_under(belief, belief.problem.reweighted(noise, y), _projected_K(belief)))
 
 
 def target_beliefs(belief: Belief, noises: Sequence[ArrayLike]) -> tuple[Belief, ...]:
-    """What the same actions would have led to for each of several targets alone, with noises of their own."""
+    """The result of the same actions for each of several targets alone, each with its own noise."""
     QKQ = _projected_K(belief)
     return tuple(_under(belief, belief.problem.of_target(j, noise), QKQ) for j, noise in enumerate(noises))
 
 
 def _under(belief: Belief, problem: Problem, QKQ: np.ndarray) -> Belief:
-    """The same actions for another problem with the same K: G = Q^T K Q + Q^T N Q + diag(tau) anew."""
+    """The same actions for another problem with the same K: recomputes G = Q^T K Q + Q^T N Q + diag(tau)."""
     A = noise_gram(belief.basis, problem)
     factor, tau = _factor(QKQ + A, belief.tau)
     under = belief.under(problem, factor, _factor_A(A, problem), tau)
@@ -79,8 +79,7 @@ def _projected_K(belief: Belief) -> np.ndarray:
 
 
 def _factor(G: np.ndarray, tau: np.ndarray) -> tuple[Factor, np.ndarray]:
-    """L L^T = G + diag(tau); where rounding leaves G indefinite, tau is raised, which only raises
-    variances."""
+    """L L^T = G + diag(tau); if G is indefinite by rounding, tau is raised, which only raises variances."""
     if not len(G):
         return Factor.empty(), tau
     while True:
@@ -91,19 +90,19 @@ def _factor(G: np.ndarray, tau: np.ndarray) -> tuple[Factor, np.ndarray]:
 
 
 def _factor_A(A: np.ndarray, problem: Problem) -> Factor | None:
-    """The factor of A = Q^T N Q, where the noise differs between rows."""
+    """The factor of A = Q^T N Q, if the noise differs between rows."""
     return Factor.of(np.linalg.cholesky(A)) if problem.noise_differs else None
 
 
 def _same_A(belief: Belief, problem: Problem) -> Factor | None:
-    """A = Q^T N Q does not change with zero rows; but it is needed once the noise differs between rows."""
+    """A = Q^T N Q is unchanged by zero rows, but is needed once the noise differs between rows."""
     if belief.factor_A is None and problem.noise_differs:
         return _factor_A(noise_gram(belief.basis, belief.problem), problem)
     return belief.factor_A if problem.noise_differs else None
 
 
 def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
-    """(K Q)[n:], no action's coarser than its products on the old rows: sparse ones from columns, in
+    """(K Q)[n:], at least as accurate as the products on the old rows; sparse ones from columns, in
     float64."""
     gram, out = problem.gram, np.zeros((problem.n - n, basis.size))
     sparse, Q = basis.sparse_actions()
@@ -115,7 +114,7 @@ def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
             out[start - n : rows.stop - n, sparse] = (Q_T @ gram.dense(gram.X[support], gram.X[rows])).T
     if sparse.all():
         return out
-    if problem.n - n <= NARROW:  # K's columns, and one look at Q: no copy of it, as a pass makes
+    if problem.n - n <= NARROW:  # K's columns and one read of Q, without the copy that a pass makes
         K = gram.columns(np.arange(n, problem.n))[:n]
         out[:, ~sparse] = np.concatenate(
             [part.inner(K) for part in basis.parts if isinstance(part, Columns)]

@@ -1,9 +1,8 @@
-"""Policies: which actions to take. Table 1 of the paper, and what follows from it.
+"""Policies: which actions to take. Table 1 of the paper, and extensions of it.
 
 A policy is a callable `state -> action(s)`: a vector (n,), a block (n, b), dense or SciPy-sparse, or None
-when it has no more to offer. It keeps nothing itself: what it needs is in the state, or was prepared once
-by `start` and is found in `state.memory`. So runs can be cut, resumed and repeated. Your own is a
-function:
+when it has no more actions. It is stateless: what it needs is in the state, or was prepared once by `start`
+and is found in `state.memory`. So runs can be cut, resumed and repeated. Your own policy can be a function:
 
     def steepest_row(state):
         e = np.zeros(state.problem.n)
@@ -29,25 +28,25 @@ from itergp.validate import choice, count, inputs
 
 Actions = Any  # (n,), (n, b), a SciPy sparse matrix (n, b), or None
 Turns = tuple[tuple[Callable[[State], Actions], StoppingCriterion | None], ...]
-DENSE_ROWS = 4096  # up to here a policy may factorise K_hat as a whole
+DENSE_ROWS = 4096  # up to this size a policy may factorise the whole of K_hat
 
 
 class Policy(ABC):
-    """A callable state -> actions; all else is optional, also for classes that do not derive from this."""
+    """A callable state -> actions; everything else is optional, also for classes that do not derive from
+    this."""
 
-    # True where it ends by itself, by returning None: dependent actions do not end it
+    # True if it ends by itself, by returning None: dependent actions do not end it
     finite: ClassVar[bool] = False
-    # True where its actions are sparse, so that they take no memory to speak of
+    # True if its actions are sparse, so that they take negligible memory
     sparse: ClassVar[bool] = False
 
     @property
     def turns(self) -> "Turns":
-        """The policies that act in turn, each with the criterion that ends its turn: most have one, of
-        their own."""
+        """The policies that act in turn, each with the criterion that ends its turn; by default only self."""
         return ((self, None),)
 
     def start(self, state: State) -> Any:
-        """What to prepare when the policy takes over; found in `state.memory` later."""
+        """What to prepare when the policy takes over; available later as `state.memory`."""
         return None
 
     def prepared(self, memory: Any, problem: Problem) -> bool:
@@ -75,7 +74,7 @@ def unit_vectors(rows: np.ndarray, n: int) -> sp.csc_array:
 @dataclass(frozen=True, eq=False)
 class UnitVector(Policy):
     """s_i = e_j (IterGP-Chol, Thm. S3): rows in sequence, at random, by largest variance, or as listed. No
-    pass over K."""
+    pass."""
 
     finite: ClassVar[bool] = True
     sparse: ClassVar[bool] = True
@@ -95,7 +94,7 @@ class UnitVector(Policy):
             object.__setattr__(self, "order", order.astype(np.intp))
 
     def start(self, state: State) -> np.ndarray:
-        """The rows to act on, in their order: those that earlier actions left free."""
+        """The rows to act on, in order, without those that earlier actions already cover."""
         n = state.problem.n
         rows = np.arange(n) if isinstance(self.order, str) else self.order
         if rows.max() >= n:
@@ -121,11 +120,11 @@ class UnitVector(Policy):
 
 @dataclass(frozen=True, eq=False)
 class PseudoInput(Policy):
-    """s_i = k(X, z_i) (IterGP-PI): inducing points Z, or so many training inputs at random. One pass per
+    """s_i = k(X, z_i) (IterGP-PI): inducing points Z, or a number of random training inputs. One pass per
     block."""
 
     finite: ClassVar[bool] = True
-    inducing_points: Any = None  # Z (m, d), a number, or None: training inputs at random as long as asked
+    inducing_points: Any = None  # Z (m, d), a number, or None: random training inputs as long as requested
     block_size: int = 64
 
     def __post_init__(self) -> None:
@@ -157,14 +156,14 @@ class PseudoInput(Policy):
 
 
 def _informative_rows(state: State) -> np.ndarray:
-    """The rows with k(x, x) > 0: elsewhere k(X, x) = 0, which is no action."""
+    """The rows with k(x, x) > 0: elsewhere k(X, x) = 0, which is not a valid action."""
     return np.flatnonzero(state.problem.gram.diagonal() > 0)
 
 
 def _kernel_actions(state: State, Z: np.ndarray) -> np.ndarray:
     """k(X, Z), in float64"""
     gram = state.problem.gram
-    if not len(Z):  # no engine is asked for nothing
+    if not len(Z):  # no engine is called for an empty matrix
         return np.zeros((gram.n, 0))
     return gram.dense(gram.X, Z)
 
@@ -173,9 +172,9 @@ def _kernel_actions(state: State, Z: np.ndarray) -> np.ndarray:
 class ConjugateGradient(Policy):
     """s_i = P^{-1} r_{i-1} (Cor. S2), or these made conjugate (Thm. S5): IterGP-CG. One pass per action.
 
-    `preconditioner` has a method `solve`, such as `posterior.preconditioner()`; or it is "self": made of
-    the actions that were taken before this policy began (Remark S1). Several targets act together, one
-    residual each.
+    `preconditioner` has a method `solve`, such as `posterior.preconditioner()`; or it is "self": built from
+    the actions taken before this policy began (Remark S1). Several targets act together, with one residual
+    each.
     """
 
     preconditioner: Any = None
@@ -221,12 +220,12 @@ class ConjugateGradient(Policy):
 class Eigenvector(Policy):
     """s_i = i-th eigenvector of K_hat (IterGP-PBR, Thm. S4), largest first.
 
-    Dense for small n; beyond, the leading ones by randomised block Krylov iteration, `rank` at a time.
+    Dense for small n; for larger n, the leading ones by randomised block Krylov iteration, `rank` at a time.
     """
 
     finite: ClassVar[bool] = True
     block_size: int = 16
-    rank: int = 128  # how many are found together where n is large
+    rank: int = 128  # how many are computed together if n is large
     passes: int = 6
 
     def __post_init__(self) -> None:
@@ -248,7 +247,7 @@ class Eigenvector(Policy):
         space: list[np.ndarray] = []
         products: list[np.ndarray] = []
         for _ in range(self.passes):
-            for basis in space + space:  # orthogonal to what is there, twice
+            for basis in space + space:  # orthogonal to the earlier ones, twice
                 V = V - basis @ (basis.T @ V)
             V = np.linalg.qr(V)[0]
             space.append(V)
@@ -278,8 +277,8 @@ class RandomAction(Policy):
 
 @dataclass(frozen=True, eq=False)
 class BlockKrylov(Policy):
-    """First pseudo-inputs, then columns of the last K Q_b together with the residual: the most variance
-    per pass."""
+    """Pseudo-inputs first, then columns of the last K Q_b together with the residual: most variance per
+    pass."""
 
     block_size: int = 64
 
@@ -302,11 +301,11 @@ class BlockKrylov(Policy):
 
 @dataclass(frozen=True, eq=False)
 class SparseBlock(Policy):
-    """Each action lives on its own group of rows: s_i = values on group i, zero elsewhere. No pass: n k
-    evaluations each.
+    """Each action is supported on its own group of rows: s_i = values on group i, zero elsewhere. No pass: n
+    k evaluations each.
 
-    `groups` is how many (of consecutive rows), or a list of row lists; `values` is "residual" (what the
-    mean still misses there), "ones", "random", or a vector with one value per row.
+    `groups` is the number of groups (of consecutive rows), or a list of row lists; `values` is "residual"
+    (the current residual on those rows), "ones", "random", or a vector with one value per row.
     """
 
     finite: ClassVar[bool] = True
@@ -379,8 +378,8 @@ class SparseBlock(Policy):
 
 @dataclass(frozen=True, eq=False)
 class Adversarial(Policy):
-    """n - 1 actions that are K_hat-orthogonal to v*, then v*: nothing is learned until the end (tightness
-    of Prop. 2)."""
+    """n - 1 actions that are K_hat-orthogonal to v*, then v*: nothing is learned until the end (Prop. 2 is
+    tight)."""
 
     finite: ClassVar[bool] = True
 
@@ -388,7 +387,7 @@ class Adversarial(Policy):
         problem = state.problem
         if problem.n > DENSE_ROWS:
             raise InputError(
-                f"Adversarial needs v* itself, so at most {DENSE_ROWS} rows; there are {problem.n}."
+                f"Adversarial needs v* itself, so it takes at most {DENSE_ROWS} rows; there are {problem.n}."
             )
         if problem.targets > 1:
             raise InputError(f"Adversarial is defined for one target; y has {problem.targets}.")
@@ -411,13 +410,13 @@ class Adversarial(Policy):
         if j == state.problem.n:
             return v
         e = np.zeros_like(b)
-        # from the row where b is largest downwards, the last one being the dependent one
+        # rows in increasing order of |b|; the last one is the dependent one
         e[np.argsort(np.abs(b), kind="stable")[j]] = 1.0
         s = e - v * (e @ b) / norm
         return s if np.linalg.norm(s) > 1e-12 else v
 
 
-# The policies that have a name, as the estimator takes them.
+# The policies by name, as the estimator accepts them.
 BY_NAME: dict[str, Callable[[], Policy]] = {
     "cg": ConjugateGradient,
     "cholesky": partial(UnitVector, block_size=512),

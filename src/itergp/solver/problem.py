@@ -16,11 +16,11 @@ from itergp.prior.kernel import Kernel
 from itergp.prior.means import MeanOfTarget
 from itergp.validate import inputs, noise_variance, targets
 
-LARGEST = 1e150  # of k(x, x'): squares of sums over K stay in float64
+LARGEST = 1e150  # k(x, x'): squares of sums over K must fit in float64
 
 
 def check_kernel_values(kernel: Kernel, X: np.ndarray) -> None:
-    """Refuse a kernel that is no kernel, on a few rows, before any long work."""
+    """Reject an invalid kernel, on a few rows, before any long work."""
     name, rows = type(kernel).__name__, X[np.unique(np.linspace(0, X.shape[0] - 1, 64).astype(int))]
     rows = rows - origin(kernel, X)
     K = np.asarray(kernel(rows, rows), dtype=np.float64)
@@ -37,7 +37,7 @@ def check_kernel_values(kernel: Kernel, X: np.ndarray) -> None:
     diagonal, size = np.asarray(kernel.diagonal(rows), dtype=np.float64), np.abs(K).max()
     if size > LARGEST:
         raise KernelError(
-            f"kernel {name} is as large as {size:.1g}, whose square float64 cannot hold; expected at most "
+            f"kernel {name} has values up to {size:.1g}, whose squares overflow float64; expected at most "
             f"{LARGEST:.0e}. Rescale y, and the kernel and the noise with it."
         )
     if diagonal.shape != (len(rows),) or not np.allclose(diagonal, np.diag(K), rtol=1e-6, atol=1e-9 * size):
@@ -58,7 +58,7 @@ def check_kernel_values(kernel: Kernel, X: np.ndarray) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """K_hat v* = b, with K_hat = K + N: what Algorithm 1 learns about."""
+    """K_hat v* = b, with K_hat = K + N: the system that Algorithm 1 solves."""
 
     prior: Prior
     X: Any
@@ -74,7 +74,7 @@ class Problem:
             raise InputError(f"prior is {self.prior!r}; expected Prior(kernel=..., mean=...).")
         if not isinstance(self.compute, Compute):
             raise InputError(f"compute is {self.compute!r}; expected Compute(...).")
-        X = inputs("X", self.X).copy()  # what the caller does with the arrays later changes nothing here
+        X = inputs("X", self.X).copy()  # copied, so that later changes by the caller have no effect here
         y = targets("y", self.y, X.shape[0]).copy()
         noise = copy(noise_variance("noise", self.noise, X.shape[0]))
         self.prior.kernel.check_features(X.shape[1])
@@ -103,26 +103,24 @@ class Problem:
 
     @property
     def noise_differs(self) -> bool:
-        """Whether A = Q^T N Q is more than a multiple of the identity; without noise on a row it has no
-        use."""
+        """Whether A = Q^T N Q is more than a multiple of the identity; unused if a row has no noise."""
         return bool(np.ndim(self.noise) and self.N.min() > 0)
 
     def variance_floor(self, k0: np.ndarray) -> np.ndarray:
-        """k_* >= k0 / (1 + k_x^T N^{-1} k_x / k0) >= k0 / (1 + sum_j k_jj / N_j): no data say more than n
-        copies of x."""
+        """k_* >= k0 / (1 + k_x^T N^{-1} k_x / k0) >= k0 / (1 + sum_j k_jj / N_j): n copies of x say most."""
         diagonal = self.gram.diagonal()
         with np.errstate(divide="ignore", over="ignore"):
             ratios = np.divide(diagonal, self.N, out=np.zeros(self.n), where=diagonal > 0)
         return k0 / (1.0 + float(ratios.sum()))
 
     def above_floor(self, variance: np.ndarray, k0: np.ndarray) -> np.ndarray:
-        """Variances, where rounding left them above what any data allow; else that floor, with a warning."""
+        """Raise variances that rounding left below the least possible value to it, with a warning."""
         floor = self.variance_floor(k0)
         low = variance < floor - 1e-12 * k0
         if low.any():
             warnings.warn(
-                f"{int(low.sum())} variances fell below what any data allow, by rounding, and were raised to "
-                "that floor. Use Compute(dtype='float64') or more noise.",
+                f"{int(low.sum())} variances fell below the least possible value by rounding and were raised "
+                "to it. Use Compute(dtype='float64') or more noise.",
                 PrecisionWarning,
                 stacklevel=5,
             )
@@ -136,14 +134,14 @@ class Problem:
         return (mean[:, None] if mean.ndim == 1 else mean) + update
 
     def K_hat(self) -> np.ndarray:
-        """The dense K + N: for exact answers at small n, and for tests."""
+        """The dense K + N: for exact results at small n, and for tests."""
         K = self.gram.columns(np.arange(self.n))
         K = (K + K.T) / 2
         K[np.diag_indices(self.n)] += self.N
         return K
 
     def extended(self, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> "Problem":
-        """The problem with more rows below; the noise of the new rows is the same number unless given."""
+        """The problem with more rows appended; the noise of the new rows is the same number unless given."""
         X = inputs("X", X, self.X.shape[1])
         y = targets("y", y, X.shape[0])
         if y.shape[1:] != self.y.shape[1:]:
@@ -152,7 +150,7 @@ class Problem:
             )
         if noise is None and np.ndim(self.noise):
             raise InputError(
-                "noise is missing: the training noise is one value per row, so give that of the new rows."
+                "noise is missing: the training noise is one value per row, so pass that of the new rows."
             )
         more = self.noise if noise is None else noise_variance("noise", noise, X.shape[0])
         check_kernel_values(self.prior.kernel, X)
@@ -172,8 +170,8 @@ class Problem:
         return new
 
     def reweighted(self, noise: ArrayLike, y: ArrayLike) -> "Problem":
-        """The same inputs with other noise and targets, as when rows merge: K stays, finer where this
-        noise asks for it."""
+        """The same inputs with other noise and targets, as when rows merge; K is kept, finer if this noise
+        needs it."""
         y = targets("y", y, self.n).copy()
         if y.shape != self.y.shape:
             raise InputError(f"y has shape {y.shape}; expected {self.y.shape}, as in the first data.")
@@ -191,8 +189,7 @@ class Problem:
         return new
 
     def of_target(self, target: int, noise: ArrayLike) -> "Problem":
-        """One of several targets alone, with a noise of its own; K stays, finer where this noise asks for
-        it."""
+        """One of several targets alone, with its own noise; K is kept, finer if this noise needs it."""
         prior, b = (
             Prior(self.prior.kernel, MeanOfTarget(self.prior.mean_function, target)),
             self.b[:, [target]],

@@ -1,4 +1,5 @@
-"""A run: steps of Algorithm 1 until a criterion says stop, an interrupt comes, or the actions are used up."""
+"""A run: steps of Algorithm 1 until a criterion is met, an interrupt arrives, or the policy has no more
+actions."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ Callback = Callable[[State], Any]
 
 
 def iterate(problem: Problem, policy: Any, state: State | None = None, seed: int = 0) -> Iterator[State]:
-    """States, one step after the other, until the policy has nothing more to offer. Stop when you like."""
+    """States, one step after another, until the policy has no more actions. Stop whenever you like."""
     state = begin(problem, policy, state, seed)
     while state.status is None:
         state = step(state, policy)
@@ -33,8 +34,8 @@ def solve(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> State:
-    """Iterate until `stop`. Interrupts, failing callbacks and lack of memory end the run with what there
-    is."""
+    """Iterate until `stop`. Interrupts, failing callbacks and lack of memory end the run; completed work is
+    kept."""
     if not isinstance(stop, StoppingCriterion):
         raise InputError(f"stop is {stop!r}; expected a criterion such as MaxActions(64) | TimeBudget(30).")
     state = begin(problem, policy, state, seed)
@@ -61,13 +62,13 @@ def solve(
         )
         return state.ended(Status.INTERRUPTED)
     except ItergpError as error:
-        error.state = state  # type: ignore[attr-defined]  # nothing is lost: what was computed before the error
+        error.state = state  # type: ignore[attr-defined]  # the work completed before the error
         raise
     return state
 
 
 def begin(problem: Problem, policy: Any, state: State | None, seed: int) -> State:
-    """A fresh state, or a given one made ready to go on."""
+    """A new state, or the given one prepared to continue."""
     if not callable(policy):
         raise InputError(
             f"policy is {policy!r}; expected a policy such as ConjugateGradient(), or a function state -> "
@@ -82,7 +83,7 @@ def begin(problem: Problem, policy: Any, state: State | None, seed: int) -> Stat
 
 
 def _call(callback: Callback, state: State) -> bool:
-    """True when the callback asks to stop, or fails; a failure is reported, and nothing is lost."""
+    """True if the callback asks to stop, or fails; a failure is reported, and completed work is kept."""
     try:
         return bool(callback(state))
     except Exception as error:
@@ -96,8 +97,7 @@ def _call(callback: Callback, state: State) -> bool:
 
 
 def _confirmed(state: State, stop: StoppingCriterion, begun: Progress, verdict: Status) -> State:
-    """A run that claims convergence by its residual is checked against the true one, at the price of one
-    pass."""
+    """If a run claims convergence by its residual, check it against the true one, at the cost of one pass."""
     if verdict is not Status.CONVERGED or not stop.reads_residual or state.rank == 0:
         return state.ended(verdict)
     problem, v, done = state.problem, state.representer_weights, state.progress
@@ -110,7 +110,7 @@ def _confirmed(state: State, stop: StoppingCriterion, begun: Progress, verdict: 
 
 
 def _require_memory(state: State, policy: Any, actions: float) -> None:
-    """Refuse a number of actions that cannot fit; a budget in other terms stops where it stops."""
+    """Raise for a number of actions that cannot fit in memory; other budgets are not checked."""
     if np.isfinite(actions):
         n = state.problem.n
         actions = min(actions, n - state.rank)

@@ -1,4 +1,4 @@
-"""One policy after another: whose turn it is, `Schedule`, and what is done by default."""
+"""One policy after another: whose turn it is, `Schedule`, and the default schedule."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +21,12 @@ from itergp.validate import count
 
 
 def turns(policy: Any) -> Turns:
-    """The policies that act in turn, with their limits; a function, or a class of your own, is its only
-    one."""
+    """The policies that act in turn, with their limits; one without `turns` acts alone."""
     return getattr(policy, "turns", ((policy, None),))
 
 
 def entered(state: State, policy: Any) -> State:
-    """Where `policy` acts: in the first of its turns that is not over; `stage` is None where all are."""
+    """The current turn of `policy`: the first one that is not over; `stage` is None if all are."""
     if state.policy is not policy:
         state = _begin(replace(state, policy=policy), 0)
     while state.stage is not None and state.stage.over(state):
@@ -40,7 +39,7 @@ def next_turn(state: State) -> State:
 
 
 def _begin(state: State, index: int) -> State:
-    """A turn of the policy, for which it prepares what it needs."""
+    """Start a turn of the policy, which prepares what it needs."""
     if index >= len(turns(state.policy)):
         return replace(state, stage=None)
     policy, limit = turns(state.policy)[index]
@@ -70,7 +69,7 @@ class Schedule(Policy):
         return self.entries
 
     def __call__(self, state: State) -> Actions:
-        """What the entry whose turn it is proposes."""
+        """What the current entry proposes."""
         state = entered(state, self)
         return None if state.stage is None else state.stage.policy(state)
 
@@ -91,15 +90,15 @@ def _entry(entry: Any) -> tuple[Callable[[State], Actions], StoppingCriterion | 
 
 
 def default_policy(n: int) -> Policy:
-    """Everything where that is cheap, else the schedule that was best in measurements."""
+    """The exact GP if that is cheap, else the schedule that was best in measurements."""
     return UnitVector(block_size=512) if n <= DENSE_ROWS // 2 else blocks_and_residuals(128)
 
 
 def blocks_and_residuals(b: int, early: int = 0) -> Schedule:
     """Blocks for the variance, residuals for the mean, and blocks again (`docs/policies.md`).
 
-    `early` residuals come before the second block, for a clock that may end it there: the one residual of
-    a block can make the mean worse. Where all of these bring only rounding, unit vectors lead on to the
+    `early` residuals come before the second block, in case the time budget ends there: a block's single
+    residual can make the mean worse. If all of these yield only rounding, unit vectors continue towards the
     exact GP.
     """
     first, krylov, columns = PseudoInput(b, block_size=b), BlockKrylov(b), UnitVector(block_size=512)

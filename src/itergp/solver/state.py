@@ -1,4 +1,4 @@
-"""State: a belief, and where the run stands that leads to it."""
+"""State: a belief, and the progress of the run that leads to it."""
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -33,16 +33,16 @@ class Status(Enum):
 
 _ADVICE = {
     Status.CONVERGED: "The criterion was met. Nothing to do.",
-    Status.BUDGET: "The budget is used. The posterior is valid, and its variance says what is missing; "
-    "`refine` goes on.",
-    Status.EXACT: "As many independent actions as data: exact inference for these hyper-parameters. More "
-    "actions change nothing.",
-    Status.ACTIONS_EXHAUSTED: "The policy has no new direction to offer. `refine` with another policy to go "
-    "on.",
-    Status.PRECISION_LIMIT: "Rounding hides what further actions would show. Use Compute(dtype='float64') or "
+    Status.BUDGET: "The budget is used up. The posterior is valid, and its variance accounts for the "
+    "missing computation. Call `refine` to continue.",
+    Status.EXACT: "There are as many independent actions as rows: inference is exact for these "
+    "hyper-parameters. More actions change nothing.",
+    Status.ACTIONS_EXHAUSTED: "The policy has no more directions. Call `refine` with another policy to "
+    "continue.",
+    Status.PRECISION_LIMIT: "Rounding hides any effect of further actions. Use Compute(dtype='float64') or "
     "more noise.",
-    Status.INTERRUPTED: "The run was stopped from outside. What was computed is kept and valid; `refine` "
-    "goes on.",
+    Status.INTERRUPTED: "The run was stopped early. Completed work is kept and valid. Call `refine` to "
+    "continue.",
 }
 
 
@@ -59,7 +59,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Step(Progress):
-    """A record of the trace: the progress after a step, and where it led."""
+    """A record of the trace: the progress after a step, and its result."""
 
     residual_norm: float = 0.0
     energy: float = 0.0  # b^T v, rises to b^T K_hat^{-1} b
@@ -69,9 +69,9 @@ class Step(Progress):
 
 @dataclass(frozen=True)
 class Stage:
-    """Whose turn it is, and where it stands: what it prepared, how much it proposed, and when it began."""
+    """Whose turn it is, and its progress: what it prepared, how much it proposed, and when it began."""
 
-    policy: Any  # the one that acts now; inside a Schedule, that entry's
+    policy: Any  # the policy acting now; inside a Schedule, that of the entry
     limit: "StoppingCriterion | None" = None  # how long its turn is
     memory: Any = None
     proposed: int = 0
@@ -82,24 +82,24 @@ class Stage:
         return self.limit is not None and self.limit.reached(self.begun, state)
 
     def room(self, state: "State") -> float:
-        """How many further actions it may propose."""
+        """How many more actions it may propose."""
         return np.inf if self.limit is None else self.limit.allowance(self.begun, state)
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Immutable: what is believed, and the run so far. What a belief has is read here too."""
+    """Immutable: the belief and the run so far. Attributes of the belief can be read here too."""
 
     belief: Belief
     seed: int = 0
     counter: int = 0  # of calls to policies
     policy: Any = None
     stage: Stage | None = None
-    idle: int = 0  # blocks in a row of which nothing could be used
+    idle: int = 0  # consecutive blocks without a usable action
     progress: Progress = field(default_factory=Progress)
     trace: tuple[Step, ...] = ()
     status: Status | None = None
-    tick: Tick = no_tick  # inside a step: to be called during long work, which it ends when the time is over
+    tick: Tick = no_tick  # inside a step: called during long work, which it ends when the time is over
 
     @staticmethod
     def start(problem: Problem, seed: int = 0) -> "State":
@@ -107,8 +107,8 @@ class State:
         return State(Belief.start(problem), seed)
 
     def believing(self, belief: Belief) -> "State":
-        """Where to go on from another belief: a prefix, more data, other noise. What a policy prepared was
-        for this one, so it starts anew."""
+        """Continue from another belief: a prefix, more data, other noise. The policy starts over, since what
+        it prepared was for the old one."""
         return replace(
             self,
             belief=belief,
@@ -120,7 +120,7 @@ class State:
         )
 
     def with_targets(self) -> "State":
-        """The same run with its targets, where a file did not keep them."""
+        """The same run with its targets, if a file did not store them."""
         belief = self.belief.with_targets()
         return self if belief is self.belief else replace(self, belief=belief)
 
@@ -136,7 +136,7 @@ class State:
             mean_training_variance=float(self.training_variance.mean()),
         )
 
-    # The run, as a policy reads it.
+    # The run, as policies read it.
 
     @property
     def memory(self) -> Any:
@@ -149,8 +149,8 @@ class State:
         return 0 if self.stage is None else self.stage.proposed
 
     def rng(self) -> np.random.Generator:
-        """Randomness for this call of the policy: the same for the same seed and step, however the run was
-        cut."""
+        """A random generator for this call of the policy: the same for the same seed and step, however the
+        run was cut."""
         return np.random.default_rng([self.seed, self.counter])
 
     # The belief.

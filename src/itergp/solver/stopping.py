@@ -1,6 +1,6 @@
-"""When to stop. Criteria combine with | and &; budgets count from where the call began.
+"""When to stop. Criteria combine with | and &; budgets count from the start of the call.
 
-Your own is a class with `reached`:
+Your own criterion is a class with `reached`:
 
     class SmallError(StoppingCriterion):
         status = Status.CONVERGED
@@ -19,11 +19,11 @@ from itergp.linalg.engines import Tick, no_tick
 from itergp.solver.state import Progress, State, Status
 from itergp.validate import count, positive
 
-SLACK = 1.01  # how far the true residual may be above a limit that the updated one has just reached
+SLACK = 1.01  # how far the true residual may exceed a limit that the updated one has just reached
 
 
 class StoppingCriterion(ABC):
-    status: Status = Status.BUDGET  # how a run ends that it stops
+    status: Status = Status.BUDGET  # the status of a run that it ends
 
     @abstractmethod
     def reached(self, begun: Progress, state: State) -> bool:
@@ -33,7 +33,7 @@ class StoppingCriterion(ABC):
         return self.status if self.reached(begun, state) else None
 
     def allowance(self, begun: Progress, state: State) -> float:
-        """How many further actions may be accepted."""
+        """How many more actions may be accepted."""
         return np.inf
 
     def seconds_left(self, begun: Progress, state: State) -> float:
@@ -41,12 +41,12 @@ class StoppingCriterion(ABC):
 
     @property
     def reads_residual(self) -> bool:
-        """True when the end should be checked against the true residual, by `contradicted`."""
+        """True if the end should be checked against the true residual, by `contradicted`."""
         return False
 
     def contradicted(self, begun: Progress, state: State, true_residual: np.ndarray) -> bool:
-        """True when this criterion was met, but would not be with the residual b - K_hat v as computed
-        from scratch."""
+        """True if this criterion was met, but would not be with the residual b - K_hat v computed from
+        scratch."""
         return False
 
     def __or__(self, other: "StoppingCriterion") -> "StoppingCriterion":
@@ -66,7 +66,7 @@ def _criterion(value: object) -> StoppingCriterion:
 
 @dataclass(frozen=True)
 class MaxActions(StoppingCriterion):
-    """At most so many further actions; exact, also inside a block."""
+    """At most `number` further actions; exact, even inside a block."""
 
     number: int
 
@@ -82,7 +82,7 @@ class MaxActions(StoppingCriterion):
 
 @dataclass(frozen=True)
 class MaxPasses(StoppingCriterion):
-    """At most so many further products with K, whatever their number of columns."""
+    """At most `number` further products with K, whatever their number of columns."""
 
     number: int
 
@@ -95,7 +95,7 @@ class MaxPasses(StoppingCriterion):
 
 @dataclass(frozen=True)
 class TimeBudget(StoppingCriterion):
-    """At most so many seconds; a step that would go beyond is given up, and what was before it is kept."""
+    """At most `seconds`; a step that would take longer is abandoned, and the work before it is kept."""
 
     seconds: float
 
@@ -205,11 +205,11 @@ class Both(_Combined):
 
 
 class OutOfTime(Exception):  # noqa: N818 (no error)
-    """Ends a step that would take longer than there is time."""
+    """Raised to end a step that would exceed the time budget."""
 
 
 def deadline(seconds: float) -> Tick:
-    """What long work calls between its parts, and what ends it where the next part would end too late."""
+    """Called by long work between its parts; ends it if the next part would end too late."""
     if not np.isfinite(seconds):
         return no_tick
     end, last = time.perf_counter() + seconds, np.inf
@@ -217,7 +217,7 @@ def deadline(seconds: float) -> Tick:
     def tick() -> None:
         nonlocal last
         now = time.perf_counter()
-        if now + max(0.0, now - last) > end:  # the next part takes as long as the last one
+        if now + max(0.0, now - last) > end:  # assumes that the next part takes as long as the last one
             raise OutOfTime
         last = now
 
