@@ -16,6 +16,7 @@ SOURCE = Path(itergp.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py"))
 ROOMS = (
     "errors",
+    "limits",
     "validate",
     "data",
     "prior",

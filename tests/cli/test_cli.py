@@ -245,7 +245,7 @@ def test_more_rows_than_the_exact_gp_can_take_get_bounds(folder, monkeypatch, pa
     model = IterGPRegressor.load(folder / "model.itergp")
     exact, truth = measuring.measured(model.fit_)["computational_share"], model.decompose(X[AT])
     for module in (measuring, uncertainty):
-        monkeypatch.setattr(module, "EXACT_ROWS", 10)
+        monkeypatch.setattr(module, "DENSE_ROWS", 10)
     monkeypatch.setattr(measuring, "affordable_passes", lambda *_: passes)
     columns, about = measuring.predictions(model.fit_, X[AT], 0.95)
     bound, share = columns["computational_std"] ** 2, about["computational_share"]
@@ -270,7 +270,7 @@ def test_passes_are_made_where_they_take_a_small_part_of_the_time_of_the_fit(fol
     check = price.CHECK if posterior.problem.gram.dtype == np.float32 else 1.0
     for seconds, expected in ((0.1 * check, 0), (0.1 * check + 0.25, 3), (1e6, uncertainty.PASSES)):
         assert price.affordable_passes(posterior, 10, seconds) == expected
-    monkeypatch.setattr(measuring, "EXACT_ROWS", 10)
+    monkeypatch.setattr(measuring, "DENSE_ROWS", 10)
     model._fit = replace(model.fit_, timings={"total": 20.0})
     # 2 seconds, for 4 passes and more at 32 points, but not at 64
     assert len(measuring._sample(model.fit_)[0]) == 32

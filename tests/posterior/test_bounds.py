@@ -32,7 +32,7 @@ AT = DATA.X_new
 @pytest.fixture(autouse=True)
 def beyond_the_exact_gp(monkeypatch):
     """So that all data count as too many for a dense factorisation."""
-    monkeypatch.setattr(uncertainty, "EXACT_ROWS", 10)
+    monkeypatch.setattr(uncertainty, "DENSE_ROWS", 10)
 
 
 def after(number, policy=None, noise=NOISE, data=DATA, prior=PRIOR, **how):
@@ -164,7 +164,7 @@ def test_passes_are_counted(passes):
 def test_rounding_is_reported_where_there_are_as_many_actions_as_rows(rows, monkeypatch):
     """With float32 products a posterior of rank n is still above the exact GP: that is the computational
     part."""
-    monkeypatch.setattr(uncertainty, "EXACT_ROWS", rows)
+    monkeypatch.setattr(uncertainty, "DENSE_ROWS", rows)
     noise, prior, at = 1e-4, Prior(RBF(1.0)), np.random.default_rng(3).uniform(-1, 1, (12, 2))
     posterior = after(60, RandomAction(block_size=20), noise, prior=prior, dtype="float32")
     assert posterior.status is Status.EXACT

@@ -51,7 +51,7 @@ def test_the_parts_add_up_and_bounds_hold_the_truth(policy, noise):
 def test_the_automatic_method_is_exact_for_small_data_and_an_estimate_beyond(monkeypatch):
     posterior = after(8)
     assert posterior.decompose(AT).exact
-    monkeypatch.setattr(uncertainty, "EXACT_ROWS", 10)
+    monkeypatch.setattr(uncertainty, "DENSE_ROWS", 10)
     assert not posterior.decompose(AT).exact
     whole = after(60)
     assert whole.status is Status.EXACT
@@ -166,7 +166,7 @@ def test_the_error_in_the_rkhs_falls_to_zero():
 
 
 def test_the_error_in_the_rkhs_is_for_small_data(monkeypatch):
-    monkeypatch.setattr(uncertainty, "EXACT_ROWS", 10)
+    monkeypatch.setattr(uncertainty, "DENSE_ROWS", 10)
     with pytest.raises(InputError, match="at most 10 rows"):
         uncertainty.rkhs_error(after(5))
 

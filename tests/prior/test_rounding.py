@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from itergp import Compute, KernelError, MaxActions, Prior, PseudoInput, condition
-from itergp.linalg.gram import FLOAT32_ROWS, Gram
+from itergp.limits import FLOAT32_ROWS
+from itergp.linalg.gram import Gram
 from itergp.prior.distances import distance
 from itergp.prior.kernel import Kernel
 from itergp.prior.stationary import RBF, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary

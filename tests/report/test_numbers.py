@@ -223,7 +223,7 @@ def test_without_the_exact_gp_the_share_lies_between_bounds(
 ):
     data = () if held_out else (X_TEST, Y_TEST)
     exact = numbers(model.fit_, *data)["share"]["value"]
-    monkeypatch.setattr(share, "EXACT_ROWS", 0)
+    monkeypatch.setattr(share, "DENSE_ROWS", 0)
     monkeypatch.setattr(share, "FEW", N + TEST)
     monkeypatch.setattr(share, "affordable_passes", lambda *_: passes)
     values = numbers(model.fit_, *data)
@@ -242,7 +242,7 @@ def test_without_the_exact_gp_the_share_lies_between_bounds(
 def test_the_rounding_of_a_model_with_as_many_actions_as_rows_is_reported(rows, held_out, monkeypatch):
     """Products in float32, little noise: what they hide is the computational share, and the verdict says
     what it is."""
-    monkeypatch.setattr(share, "EXACT_ROWS", rows)
+    monkeypatch.setattr(share, "DENSE_ROWS", rows)
     monkeypatch.setattr(share, "affordable_passes", lambda *_: 6)
     monkeypatch.setattr(share, "FEW", N + TEST)
     kernel, noise = RBF(lengthscale=[2.0, 2.0, 2.0]), 1e-4
@@ -260,7 +260,7 @@ def test_the_rounding_of_a_model_with_as_many_actions_as_rows_is_reported(rows, 
 
 
 def test_the_error_of_an_estimate_is_that_of_the_choice_of_points(model, monkeypatch):
-    monkeypatch.setattr(share, "EXACT_ROWS", 0)
+    monkeypatch.setattr(share, "DENSE_ROWS", 0)
     monkeypatch.setattr(share, "FEW", 10)
     test = points.from_test_data(
         model.posterior_, model.scaling_.inputs(X_TEST), model.scaling_.targets(Y_TEST), 0.05

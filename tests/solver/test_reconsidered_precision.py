@@ -19,7 +19,7 @@ from itergp import (
     UnitVector,
     condition,
 )
-from itergp.linalg.gram import FLOAT32_ROWS
+from itergp.limits import FLOAT32_ROWS
 from itergp.solver.more_data import extend, reweighted
 
 NOISE, LITTLE = 0.01, 1e-5

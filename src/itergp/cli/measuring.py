@@ -13,8 +13,9 @@ from itergp.fitted import predictions as predicted
 from itergp.fitted.fit import Fit
 from itergp.fitted.price import affordable_passes, seconds_for
 from itergp.fitted.units import Parts
+from itergp.limits import DENSE_ROWS
 from itergp.posterior.bounds import batches
-from itergp.posterior.uncertainty import EXACT_ROWS, PASSES, Shares, half_width, is_exact, ratio, taken_apart
+from itergp.posterior.uncertainty import PASSES, Shares, half_width, is_exact, ratio, taken_apart
 from itergp.prior.parameters import parameters
 from itergp.report.measure.fitted import formula
 from itergp.solver.state import Status
@@ -107,7 +108,7 @@ def computational(fit: Fit, X: np.ndarray, passes: int) -> Parts:
 def affordable(fit: Fit, points: int) -> int:
     """How many passes for an estimate at so many points take no more than a part of the fit's time."""
     posterior = fit.shared
-    if posterior.problem.n <= EXACT_ROWS or is_exact(posterior):
+    if posterior.problem.n <= DENSE_ROWS or is_exact(posterior):
         return PASSES  # none will be needed
     blocks = batches(points, posterior.problem.n)
     seconds = seconds_for(fit, EXTRA) / len(blocks)

@@ -10,6 +10,7 @@ import numpy as np
 
 from itergp.errors import InputError
 from itergp.estimator.budgets import Budget, actions_in_memory
+from itergp.limits import EXACT_ROWS
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.gram import Gram
 from itergp.solver.policies import BY_NAME, Policy, UnitVector
@@ -20,7 +21,6 @@ from itergp.solver.stopping import MaxActions, StoppingCriterion
 from itergp.storage.files import Tensors
 from itergp.storage.specs import decode, encode, putting, table
 
-EXACT_ROWS = 2048  # up to here the exact GP costs about a second
 # rows^3 per second on the way to the exact GP, by which it is guessed: at 2,048 rows on one slow core
 ROWS_CUBED = 5e9
 FASTER = 30.0  # times the guess: no machine is so much faster that it need be measured

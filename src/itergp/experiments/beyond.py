@@ -4,7 +4,7 @@ against the exact GP.
 NLL against passes over K and against seconds: those of the actions, and those of the predictions at the
 test points on top. Each policy runs to 1,024 actions or until its time is used up. Hyper-parameters are
 those of the likelihood (Matern 3/2), duplicates are merged, and tiles are what the library chooses. The
-exact GP is there up to EXACT_ROWS rows.
+exact GP is there up to WITH_EXACT_ROWS rows.
 """
 
 import time
@@ -55,7 +55,7 @@ BLOCK, SECONDS = 128, 60.0
 # numbers of actions after which a policy is measured
 CHECKS, CHECKS_QUICK = (128, 256, 512, 1024), (16, 32, 64)
 FIRST_CHECKS = (8, 32)  # and before, where every action is a pass
-EXACT_ROWS = 20_000  # n^3 / 3 in two minutes, n^2 in 6 GB
+WITH_EXACT_ROWS = 20_000  # n^3 / 3 in two minutes, n^2 in 6 GB
 NONE, EXACT, SCHEDULE, CLOCK = (
     "no global actions",
     "exact GP",
@@ -108,7 +108,7 @@ def cells(options: Options) -> list[Cell]:
 
 def _cost(policy: str, n: int) -> float:
     if policy == EXACT:
-        return 0.2 + (2e-11 * n**3 if n <= EXACT_ROWS else 0.0)
+        return 0.2 + (2e-11 * n**3 if n <= WITH_EXACT_ROWS else 0.0)
     predictions = 0.2 + 4e-4 * n
     return predictions + (0.0 if policy == NONE else min(SECONDS, 40e-9 * n**2 + 2e-3 * n))
 
@@ -122,7 +122,7 @@ def run(cell: Cell, options: Options) -> list[Record]:
     data = part(cell.key["dataset"], split, options)
     about = cell.key | data.about | {"noise": noise}
     if policy == EXACT:
-        return [about | with_exact(prior, noise, data)] if len(data.rows.X) <= EXACT_ROWS else []
+        return [about | with_exact(prior, noise, data)] if len(data.rows.X) <= WITH_EXACT_ROWS else []
     problem = partial(condition, prior, data.rows.X, data.rows.y, data.rows.noise(noise), seed=split)
     local = LOCAL_QUICK if options.quick else LOCAL
     score = partial(scores, noise=noise, X_test=data.X_test, y_test=data.y_test, neighbours=local)

@@ -11,10 +11,10 @@ from itergp.errors import InputError
 from itergp.fitted.formats import percent, roughly
 from itergp.fitted.points import Points
 from itergp.fitted.price import affordable_passes
+from itergp.limits import DENSE_ROWS
 from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import prefix
 from itergp.posterior.uncertainty import (
-    EXACT_ROWS,
     Decomposition,
     dense_factor,
     half_width,
@@ -80,7 +80,7 @@ class Parts:
 
 def mathematical_factors(posteriors: Sequence[Posterior]) -> list[np.ndarray] | None:
     """L L^T = K_hat of each, where that is affordable, possible, and not known already; None else."""
-    if posteriors[0].problem.n > EXACT_ROWS or all(is_exact(posterior) for posterior in posteriors):
+    if posteriors[0].problem.n > DENSE_ROWS or all(is_exact(posterior) for posterior in posteriors):
         return None
     try:
         return [dense_factor(posterior) for posterior in posteriors]

@@ -21,12 +21,12 @@ from itergp.learning.evaluation import over_targets
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Objective, Space
 from itergp.learning.wide import MOST_ROWS, Shared, is_wide, stages as wide_stages
+from itergp.limits import EXACT_LIKELIHOOD_ROWS
 from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_working_room
 from itergp.prior.kernel import Kernel
 from itergp.validate import choice, noise_variance
 
-EXACT_ROWS = 1000  # up to here the exact likelihood is as fast as any other
 SMALL_BATCH, NEIGHBOURS = 3000, 30
 SUBSET, INDUCING_POINTS, BLOCK = 2000, 512, 256
 FEW_ROWS, FEWEST_ROWS, FEW_EXACT_ROWS = 1000, 100, 250  # with which learning begins where time is short
@@ -288,7 +288,7 @@ def _stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> I
     if method in ("auto", "exact", "subset") and is_wide(run.kernel, rows):
         return wide_stages(rows, run, seed, rows.n if method == "exact" else MOST_ROWS)
     if method == "auto":
-        method = "exact" if rows.n <= EXACT_ROWS else "neighbours"
+        method = "exact" if rows.n <= EXACT_LIKELIHOOD_ROWS else "neighbours"
     return STAGES[method](rows, run, seed, compute) if method in STAGES else iter(())
 
 

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from itergp.errors import InputError, KernelError
+from itergp.limits import FLOAT32_ROWS
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute, require_bytes
-from itergp.linalg.engines import SMALL, Conditionals, Engine, Tick, TileCache, choose, no_tick
+from itergp.linalg.engines import Conditionals, Engine, Tick, TileCache, choose, no_tick
 from itergp.linalg.index import Index, Once
 from itergp.linalg.libraries import require_working_room
 from itergp.linalg.neighbours import coordinates
@@ -29,7 +30,6 @@ from itergp.validate import as_float64, finite, inputs
 ROUNDING = 4.0
 UNIT = {"float32": float(np.finfo(np.float32).eps) / 2, "float64": float(np.finfo(np.float64).eps) / 2}
 FLOAT32_SHARE = 0.1  # float32 tiles are used if their rounding stays below this share of the noise
-FLOAT32_ROWS = 4096  # and if there is something to gain
 GRADIENT_ROWS = 2048  # rows of a low-rank gradient between two ticks
 SEARCHED = 256  # points per batch when searching for the most correlated rows
 ORIGIN_ROWS = 32  # the first rows, so that the origin stays the same when data are appended
@@ -79,7 +79,9 @@ class Gram:
         X = inputs("X", X)
         kernel.check_features(X.shape[1])
         dtype = (
-            ("float32" if X.shape[0] > 2 * SMALL else "float64") if compute.dtype == "auto" else compute.dtype
+            ("float32" if X.shape[0] > FLOAT32_ROWS else "float64")
+            if compute.dtype == "auto"
+            else compute.dtype
         )
         self.kernel, self.X, self.compute = kernel, X, compute
         self.dtype = np.dtype(dtype)

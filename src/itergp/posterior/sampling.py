@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp.limits import JOINT_POINTS
 from itergp.linalg.compute import require_bytes
 from itergp.prior.gp import gaussian_draws
 from itergp.prior.kernel import Kernel, RandomFeatures
@@ -15,7 +16,6 @@ from itergp.prior.kernel import Kernel, RandomFeatures
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
 
-JOINT_POINTS = 2000  # exact joint draws up to here: cubic in the number of points
 CHECKED = 16  # rows of the data, and points between them, where the draws are compared with the posterior
 AT_ONCE = 2**20  # values of features in memory
 

@@ -9,6 +9,7 @@ import scipy.linalg
 from scipy.special import stdtrit
 
 from itergp.errors import InputError
+from itergp.limits import DENSE_ROWS
 from itergp.linalg.compute import require_bytes
 from itergp.posterior.bounds import System, Weights, bounded, variance_bounds
 from itergp.posterior.local import NEIGHBOURS
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from itergp.posterior.at import At
     from itergp.posterior.combined import Posterior
 
-EXACT_ROWS = 4096  # decompose factorises K_hat up to here
 POINTS = 256  # test points handled at once: n x POINTS numbers
 PASSES = 4  # of an estimate
 # so many times the neighbours are where an estimate starts; half of that at more points than these
@@ -127,7 +127,7 @@ def decompose(
     passes = PASSES if passes is None else count("passes", passes, least=0)
     if method in ("auto", "exact") and is_exact(posterior):
         return taken_apart(combined, combined, combined, "exact")
-    if method == "exact" or (method == "auto" and posterior.problem.n <= EXACT_ROWS):
+    if method == "exact" or (method == "auto" and posterior.problem.n <= DENSE_ROWS):
         try:
             exact = exact_variance(posterior, at.X)
             return taken_apart(combined, exact, exact, "exact")
@@ -264,9 +264,9 @@ def computational_share(posterior: "Posterior", X: np.ndarray, probes: int, pass
 def rkhs_error(posterior: "Posterior") -> tuple[float, float]:
     """|mu_* - mu_i| in the RKHS of k, and |mu_* - mu|: by a dense solve, for small n (Thm. 1)."""
     problem = posterior.problem
-    if problem.n > EXACT_ROWS:
+    if problem.n > DENSE_ROWS:
         raise InputError(
-            f"rkhs_error needs the exact GP, so at most {EXACT_ROWS} rows; there are {problem.n}."
+            f"rkhs_error needs the exact GP, so at most {DENSE_ROWS} rows; there are {problem.n}."
         )
     K_hat = problem.K_hat()
     K = K_hat - np.diag(problem.N)

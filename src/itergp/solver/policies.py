@@ -21,6 +21,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from itergp.errors import InputError
+from itergp.limits import DENSE_ROWS
 from itergp.solver.problem import Problem
 from itergp.solver.state import State
 from itergp.solver.stopping import StoppingCriterion
@@ -28,7 +29,6 @@ from itergp.validate import choice, count, inputs
 
 Actions = Any  # (n,), (n, b), a SciPy sparse matrix (n, b), or None
 Turns = tuple[tuple[Callable[[State], Actions], StoppingCriterion | None], ...]
-DENSE_ROWS = 4096  # up to this size a policy may factorise the whole of K_hat
 
 
 class Policy(ABC):

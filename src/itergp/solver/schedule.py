@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from itergp.errors import InputError
+from itergp.limits import EXACT_ROWS
 from itergp.solver.policies import (
-    DENSE_ROWS,
     Actions,
     BlockKrylov,
     ConjugateGradient,
@@ -91,7 +91,7 @@ def _entry(entry: Any) -> tuple[Callable[[State], Actions], StoppingCriterion | 
 
 def default_policy(n: int) -> Policy:
     """The exact GP if that is cheap, else the schedule that was best in measurements."""
-    return UnitVector(block_size=512) if n <= DENSE_ROWS // 2 else blocks_and_residuals(128)
+    return UnitVector(block_size=512) if n <= EXACT_ROWS else blocks_and_residuals(128)
 
 
 def blocks_and_residuals(b: int, early: int = 0) -> Schedule:
@@ -109,4 +109,4 @@ def blocks_and_residuals(b: int, early: int = 0) -> Schedule:
 
 
 def default_actions(n: int) -> int:
-    return n if n <= DENSE_ROWS // 2 else 512
+    return n if n <= EXACT_ROWS else 512

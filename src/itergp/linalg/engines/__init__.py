@@ -14,10 +14,9 @@ from itergp.linalg.engines.base import (
     TiledEngine,
     no_tick,
 )
-from itergp.linalg.engines.registry import SMALL, choose, from_function, get
+from itergp.linalg.engines.registry import choose, from_function, get
 
 __all__ = [
-    "SMALL",
     "Conditionals",
     "Engine",
     "Tick",

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from itergp.errors import InputError, KernelError, MemoryLimitError
+from itergp.limits import COMPILED_ROWS
 from itergp.linalg.libraries import require_jax
 
 if TYPE_CHECKING:
     from itergp.linalg.compute import Compute
     from itergp.linalg.engines.base import Engine, Tick, TileCache
     from itergp.prior.kernel import Kernel
-
-SMALL = 2048  # rows below which compiled tiles do not repay their start-up
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Entry:
 # In the order in which "auto" tries them. The last one supports any kernel.
 ENGINES = {
     "native": Entry("itergp.linalg.engines.native.engine"),
-    "jax": Entry("itergp.linalg.engines.jax", beyond=SMALL, require=require_jax),
+    "jax": Entry("itergp.linalg.engines.jax", beyond=COMPILED_ROWS, require=require_jax),
     "numpy": Entry("itergp.linalg.engines.numpy"),
 }
 

@@ -1,0 +1,8 @@
+"""Sizes up to which work that grows as n^2 or n^3 is done as a whole, measured on two cores."""
+
+EXACT_LIKELIHOOD_ROWS = 1000  # learning: up to here the exact likelihood is as fast as any other
+EXACT_ROWS = 2048  # inference: up to here the default is the exact GP, which costs about a second
+DENSE_ROWS = 4096  # up to here K + N may be factorised as a whole: `decompose`, `rkhs_error`, Adversarial
+COMPILED_ROWS = 2048  # below, no compiled tile pays for its start-up
+FLOAT32_ROWS = 4096  # below, tiles in float32 gain nothing
+JOINT_POINTS = 2000  # test points: joint samples are exact up to here
