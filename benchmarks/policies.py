@@ -83,7 +83,8 @@ def measure(dataset, names, fixed, limit, out):
     prior = Prior(kernel, ConstantMean(y.mean()))
     problem = partial(condition, prior, data.X, data.y, data.noise(noise), compute=Compute())
     print(
-        f"\n{dataset}: n = {len(X)}, merged {len(data.X)}; noise {noise:.2g}; learned in {learned:.0f} s: "
+        "\n"
+        f"{dataset}: n = {len(X)}, merged {len(data.X)}; noise {noise:.2g}; learned in {learned:.0f} s: "
         f"{kernel}\n",
         flush=True,
     )

@@ -120,6 +120,7 @@ for module in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_every_module_can_be_imported_first():
     """No module relies on another having been imported: each is the first of the library in a process."""
@@ -145,6 +146,7 @@ def test_importing_the_library_does_not_import_jax_nor_plots():
     assert in_a_new_process(code) == "[]"
 
 
+@pytest.mark.slow
 def test_importing_the_estimator_takes_half_as_long_as_what_it_stands_on_at_most():
     """Its own modules against the libraries that it needs in any case, in one process."""
     code = (

@@ -88,6 +88,7 @@ CHECKS = {"estimator.md": check_estimator, "quickstart.md": check_quickstart}
 WITH_CODE = [page for page in PAGES if any(language == "python" for language, *_ in blocks(page))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE, ids=name)
 def test_the_code_of_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

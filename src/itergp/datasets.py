@@ -190,8 +190,8 @@ def _numbers(name: str, file: str, original: str, sha256: str) -> np.ndarray:
     except FileNotFoundError:
         raise StorageError(
             f"{file}, of the data set {name!r}, is not in {path.parent}. Get {original} from {ORIGIN} and "
-            "save it there under that name, or set the environment variable ITERGP_DATA to the folder "
-            "that contains it."
+            "save it there under that name, or set the environment variable ITERGP_DATA to the folder that "
+            "contains it."
         ) from None
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error

@@ -80,6 +80,7 @@ def test_repeated_inducing_points_do_no_harm():
     np.testing.assert_allclose(twice.var(data.X_new), once.var(data.X_new), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_with_all_rows_in_a_batch_one_step_is_the_collapsed_posterior():
     data, prior = make_data(40, targets=2), Prior(KERNELS["matern32"], MEAN)
     collapsed = baselines.svgp(prior, data.X, data.y, 0.05, Z)
@@ -89,6 +90,7 @@ def test_with_all_rows_in_a_batch_one_step_is_the_collapsed_posterior():
     np.testing.assert_allclose(gp.var(data.X_new), collapsed.var(data.X_new), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_batches_lead_to_the_collapsed_posterior_and_their_bound_stays_below():
     data, prior = make_data(300), Prior(KERNELS["matern32"], MEAN)
     collapsed = baselines.svgp(prior, data.X, data.y, 0.05, Z)

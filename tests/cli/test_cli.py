@@ -638,6 +638,7 @@ def test_a_bug_is_one_line_too(folder, monkeypatch):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [(["info"], 0), (["predict", "text.itergp", "new.csv"], 1), (["fit", "x.csv", "--target", "y"], 2)],
@@ -650,6 +651,7 @@ def test_exit_codes_of_the_program(battlefield, arguments, code):
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [["--help"], ["fit", "--help"], ["info"], ["info", "--json"], ["predict", "model.itergp", "new.csv"]],
@@ -659,8 +661,8 @@ def test_a_full_disk_is_one_line_also_for_the_help(arguments, messages, battlefi
     """A full disk is a limit of 0 bytes for files here."""
     pytest.importorskip("resource")
     limited = (
-        "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); "
-        "os.execv(sys.argv[1], sys.argv[1:])"
+        "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); os.execv(sys.argv[1], "
+        "sys.argv[1:])"
     )
     with open(tmp_path / "out", "wb") as out:
         result = subprocess.run(
@@ -752,6 +754,7 @@ def long_fit(folder):
     ]
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_closed_takes_no_model_with_it(tmp_path):
     """SIGHUP, and from then on nothing can be written to the screen, neither the bar nor notes."""
     pty = pytest.importorskip("pty")
@@ -778,6 +781,7 @@ def test_a_terminal_that_is_closed_takes_no_model_with_it(tmp_path):
     assert np.isfinite(model.predict(table[:5, :3])).all()
 
 
+@pytest.mark.slow
 def test_control_c_in_a_real_terminal(tmp_path):
     """A bar is drawn, Ctrl-C is pressed while it says that it learns, and the model is there."""
     pytest.importorskip("pty")

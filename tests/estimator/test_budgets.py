@@ -124,6 +124,7 @@ def clock(monkeypatch):
     return look
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [300, 3000])
 @pytest.mark.parametrize("policy", ["cg", "auto"])
 def test_seconds_are_those_of_the_whole_fit(n, policy, clock):
@@ -174,6 +175,7 @@ def test_criteria_end_the_inference():
     assert model.posterior_.rank < 200
 
 
+@pytest.mark.slow
 def test_without_a_budget_small_data_are_exact_and_large_data_get_512_actions():
     small, large = make_data(300), make_data(2500)
     assert IterGPRegressor(learn=False, noise=0.1).fit(small.X, small.y).status_ is Status.EXACT

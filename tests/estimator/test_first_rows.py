@@ -141,6 +141,7 @@ def test_few_rows_are_fitted_anew_when_they_have_doubled():
     assert_same_model(model.partial_fit(X[99:100], Y[99:100]), IterGPRegressor().fit(X[:100], Y[:100]))
 
 
+@pytest.mark.slow
 def test_targets_that_begin_to_differ_late_are_not_learned_for_good_from_the_first_of_them():
     """A sensor that starts after 200 rows of zeros."""
     y = np.concatenate([np.zeros(200), Y[200:300] - 100.0])

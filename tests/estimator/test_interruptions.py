@@ -35,6 +35,7 @@ print(json.dumps([ended, valid, model.status_.name, model.posterior_.rank]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0.1, 0.4, 2.0])
 def test_control_c_at_some_moment_of_a_long_fit(delay):
     """From outside, by a signal: during the preparation, the learning or the inference."""
@@ -176,6 +177,7 @@ print("went on")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_that_ends_the_process_does_so_when_the_checkpoint_is_written(name, tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", ENDED, str(tmp_path / "fit"), name]

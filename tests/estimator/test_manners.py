@@ -30,6 +30,7 @@ def given(**parameters):
     return IterGPRegressor(**{"noise": 0.05, "learn": False} | parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -94,6 +95,7 @@ def test_it_is_the_end_of_a_pipeline():
     assert mean.shape == std.shape == (60,)
 
 
+@pytest.mark.slow
 def test_grid_search_with_two_workers_finds_what_one_finds():
     grid = {"noise": [0.01, 1.0], "kernel": ["rbf", 1.0 * Matern32(0.3)]}
     searches = [GridSearchCV(given(), grid, cv=3, n_jobs=jobs).fit(DATA.X, DATA.y) for jobs in (1, 2)]
@@ -240,6 +242,7 @@ def test_verbose_draws_what_is_running_on_the_side(capsys):
     assert silent.out == silent.err == ""
 
 
+@pytest.mark.slow
 def test_the_name_loads_without_jax_and_the_library_without_scikit_learn():
     code = (
         "import sys, itergp; print('sklearn' in sys.modules); itergp.IterGPRegressor; print('jax' in "

@@ -29,6 +29,7 @@ def pieces(n, number=10):
     return np.array_split(np.arange(n), number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy", ["auto", "cg", "cholesky", "pseudo-input", "eigenvector", "random", "block-krylov"]
 )

@@ -28,6 +28,7 @@ def drawn(n, sds, seed=0, repeats=1, new=1000):
 TWO, THREE = (0.01, 1.0), (0.01, 1.0, 0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "repeats", "budget", "sds"),
     [(500, 1, None, TWO), (800, 2, None, THREE), (1300, 1, None, THREE), (2400, 2, "400 actions", TWO)],

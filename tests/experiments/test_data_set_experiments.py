@@ -52,6 +52,7 @@ def by_kernel(records):
     return {record["kernel"]: record for record in records if "learn" in record}
 
 
+@pytest.mark.slow
 def test_quick_cggp_both_means_are_the_same_while_cg_is_orthogonal_for_half_the_passes(results):
     records, folder = results("cggp")
     runs, learned = regression.measured(records), by_kernel(records)
@@ -100,6 +101,7 @@ def test_orthogonality_is_said_to_end_where_directions_stop_being_conjugate():
         assert everywhere or cosines[: last + 1, : last + 1].max() > 2.0**-26 * (1 - 1e-3)
 
 
+@pytest.mark.slow
 def test_quick_svgp_compares_the_two_at_equal_inducing_points(results):
     records, folder = results("svgp")
     runs, learned = regression.measured(records), by_kernel(records)
@@ -250,6 +252,7 @@ def test_the_rows_of_kegg_are_also_taken_as_they_are_where_the_paper_saw_instabi
     ]
 
 
+@pytest.mark.slow
 def test_quick_beyond_counts_passes_and_has_the_exact_gp_as_its_floor(results):
     records, folder = results("beyond")
     runs = regression.measured(records)

@@ -377,6 +377,7 @@ def test_control_c_says_what_is_kept_and_how_to_go_on(tmp_path, toys):
     assert len(lines(tmp_path)) == 1
 
 
+@pytest.mark.slow
 def test_a_process_that_is_interrupted_goes_on_without_repeating_a_cell(tmp_path):
     command = [
         sys.executable,

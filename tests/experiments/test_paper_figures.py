@@ -114,6 +114,7 @@ def test_recovered_methods_are_recovered_as_far_as_the_theorems_say(results):
     assert pi["classical_below"] > 0.0
 
 
+@pytest.mark.slow
 def test_online_streams_are_fresh_starts_and_what_they_cost(results):
     records = results("online")
     assert {record["stream"] for record in records} == {"IterGP-Chol", "IterGP-CG", "IterGP-PI"}
@@ -138,6 +139,7 @@ def test_online_streams_are_fresh_starts_and_what_they_cost(results):
     assert max(record["n"] for record in records) == 120
 
 
+@pytest.mark.slow
 def test_calibration_is_honest_for_draws_from_the_prior_and_cautious_for_cg(results):
     records = results("calibration")
     drawn = [record for record in records if record["data"] == "prior draws"]

@@ -153,14 +153,18 @@ except MemoryError:
 def test_libraries_that_do_not_fit_are_not_loaded(megabytes):
     """Where OpenBLAS would end the program or hang, and imports would fail half way."""
     program = (
-        "import itergp\ntry:\n    itergp.IterGPRegressor\nexcept itergp.MemoryLimitError as error:\n    "
-        "print(error)"
+        "import itergp\n"
+        "try:\n"
+        "    itergp.IterGPRegressor\n"
+        "except itergp.MemoryLimitError as error:\n"
+        "    print(error)"
     )
     done = run(program, megabytes)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "address space" in done.stdout
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.parametrize(
     ("n", "megabytes"), [(500, 80), (500, 1500), (3000, 500), (3000, 650), (3000, 850), (3000, 2000)]

@@ -239,8 +239,9 @@ def test_a_child_may_use_jax_where_its_parent_only_imported_it():
 
 def test_learning_by_neighbours_does_not_load_jax():
     program = (
-        f"{FORK}\nIterGPRegressor(learn='neighbours', budget='20 actions').fit(X, y).predict(X, "
-        "return_std=True)\nprint('jax' in sys.modules)"
+        f"{FORK}\n"
+        "IterGPRegressor(learn='neighbours', budget='20 actions').fit(X, y).predict(X, return_std=True)\n"
+        "print('jax' in sys.modules)"
     )
     pytest.importorskip("itergp.linalg.engines.native")
     assert output(program) == "False"

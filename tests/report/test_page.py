@@ -164,8 +164,8 @@ def test_numbers_are_written_for_readers(write, value, expected):
 def test_the_wheel_contains_what_the_page_is_made_of(tmp_path):
     pytest.importorskip("scikit_build_core", reason="building a wheel needs `pip install scikit-build-core`")
     code = (
-        "import sys; from scikit_build_core.build import build_wheel as b; b(sys.argv[1], "
-        "{'wheel.cmake': 'false'})"
+        "import sys; from scikit_build_core.build import build_wheel as b; b(sys.argv[1], {'wheel.cmake': "
+        "'false'})"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:

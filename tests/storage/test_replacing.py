@@ -123,9 +123,9 @@ def test_the_owner_of_what_was_there_is_kept(model, tmp_path):
 @pytest.mark.skipif(not ROOT, reason="needs root")
 def test_who_may_write_but_not_give_away_becomes_the_owner_and_the_group_stays():
     script = (
-        "import os, pathlib, sys; from itergp.storage.replacing import replacing\nos.setgroups([65532]); "
-        "os.setgid(65531); os.setuid(65530)\nwith replacing(pathlib.Path(sys.argv[1])) as t: "
-        "t.write_text('new')"
+        "import os, pathlib, sys; from itergp.storage.replacing import replacing\n"
+        "os.setgroups([65532]); os.setgid(65531); os.setuid(65530)\n"
+        "with replacing(pathlib.Path(sys.argv[1])) as t: t.write_text('new')"
     )
     with tempfile.TemporaryDirectory() as folder:  # one that others can reach
         os.chmod(folder, 0o777)

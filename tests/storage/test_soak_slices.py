@@ -17,12 +17,14 @@ from itergp import StorageError
 from itergp.storage import load, save
 
 
+@pytest.mark.slow
 def test_a_killed_fit_resumes_to_the_same_bits():
     tally = soak.kill(2, n=300, actions=120)
     assert not tally.violations()
     assert tally["resumed to the same bits"] == 2
 
 
+@pytest.mark.slow
 def test_a_killed_fit_of_the_estimator_resumes_to_the_same_bits():
     tally = soak_estimator.kill(2, job={"n": 400, "d": 2, "budget": "120 actions"})
     assert not tally.violations()
@@ -35,6 +37,7 @@ def test_a_stream_of_single_rows_ends_at_the_exact_gp():
     assert tally["the exact GP in the end"] == 2
 
 
+@pytest.mark.slow
 def test_damaged_models_and_checkpoints_are_refused_or_give_what_was_written(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     tally = soak.mutate(800, seed=1)
@@ -180,12 +183,14 @@ def test_what_is_no_ordinary_file_is_refused_and_links_and_modes_stay():
     assert tally["device: refused"] == tally["link: written, as it was"] == 3
 
 
+@pytest.mark.slow
 def test_a_killed_command_leaves_the_old_file_or_the_new_one():
     tally = soak_doors.kill(2, n=200)
     assert not tally.violations()
     assert sum(number for key, number in tally.items() if key.endswith("file")) == 2
 
 
+@pytest.mark.slow
 def test_a_fit_with_little_memory_is_done_or_refused():
     assert not soak_doors.memory(2, seed=3).violations()
 

@@ -140,14 +140,17 @@ def test_two_fits_in_one_process_are_two_fits(tmp_path):
     assert manifest(tmp_path)["about"] == {"now": "mine"}
 
 
+@pytest.mark.slow
 def test_of_fits_that_begin_at_once_one_is_done_and_resumes(tmp_path):
     """Without a lock, each deletes what the other has written."""
     script = (
-        "import sys, numpy as np; from itergp import IterGPRegressor, StorageError\nrng = "
-        "np.random.default_rng(0); X = rng.uniform(-1, 1, (400, 2)); y = np.sin(3 * X).sum(axis=1)\nmodel = "
-        "IterGPRegressor(noise=0.1, learn=False, policy='cg', budget='60 actions', "
-        "checkpoint=sys.argv[1])\nsys.stdin.readline()\ntry: print(model.fit(X, "
-        "y).trace_.resumed_from)\nexcept StorageError as error: print(error)\n"
+        "import sys, numpy as np; from itergp import IterGPRegressor, StorageError\n"
+        "rng = np.random.default_rng(0); X = rng.uniform(-1, 1, (400, 2)); y = np.sin(3 * X).sum(axis=1)\n"
+        "model = IterGPRegressor(noise=0.1, learn=False, policy='cg', budget='60 actions', "
+        "checkpoint=sys.argv[1])\n"
+        "sys.stdin.readline()\n"
+        "try: print(model.fit(X, y).trace_.resumed_from)\n"
+        "except StorageError as error: print(error)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "fit")]
     both = [

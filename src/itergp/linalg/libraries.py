@@ -80,10 +80,10 @@ def require_jax() -> None:
     """Raise if using JAX would hang or crash."""
     if _left_behind:
         raise ForkError(
-            "JAX was used before this process was forked, and would hang here. Start workers with "
-            "'spawn' or 'forkserver', such as multiprocessing.get_context('spawn').Pool(), or use joblib, "
-            "which does this. Or avoid JAX in the workers: use a sum of stationary kernels, "
-            "Compute(engine='native'), and learn='neighbours' or learn=False."
+            "JAX was used before this process was forked, and would hang here. Start workers with 'spawn' or "
+            "'forkserver', such as multiprocessing.get_context('spawn').Pool(), or use joblib, which does "
+            "this. Or avoid JAX in the workers: use a sum of stationary kernels, Compute(engine='native'), "
+            "and learn='neighbours' or learn=False."
         )
     if not _jax_has_started():
         needed = THREAD * (JAX_THREADS + 2 * cores()) + (0 if "jax" in sys.modules else JAX)

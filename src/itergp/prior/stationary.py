@@ -180,9 +180,9 @@ class Periodic(Stationary):
             and np.abs(angle).max(initial=0.0) > MOST_RADIANS
         ):
             raise KernelError(
-                f"Periodic.period is {self.period!r}, but inputs are as large as {np.abs(X).max():.2g}: "
-                "that many periods from the origin, float64 cannot resolve the phase. Give a longer period, "
-                "or subtract a reference point from the inputs."
+                f"Periodic.period is {self.period!r}, but inputs are as large as {np.abs(X).max():.2g}: that "
+                "many periods from the origin, float64 cannot resolve the phase. Give a longer period, or "
+                "subtract a reference point from the inputs."
             )
         return xp.concat([xp.cos(angle) / self.lengthscale, xp.sin(angle) / self.lengthscale], axis=1)
 

@@ -33,8 +33,8 @@ class Status(Enum):
 
 _ADVICE = {
     Status.CONVERGED: "The criterion was met. Nothing to do.",
-    Status.BUDGET: "The budget is used up. The posterior is valid, and its variance accounts for the "
-    "missing computation. Call `refine` to continue.",
+    Status.BUDGET: "The budget is used up. The posterior is valid, and its variance accounts for the missing "
+    "computation. Call `refine` to continue.",
     Status.EXACT: "There are as many independent actions as rows: inference is exact for these "
     "hyper-parameters. More actions change nothing.",
     Status.ACTIONS_EXHAUSTED: "The policy has no more directions. Call `refine` with another policy to "

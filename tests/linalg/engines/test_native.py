@@ -175,21 +175,31 @@ def test_joblib_workers_share_the_cores_between_them(monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_child_multiplies_as_its_parent_did():
     program = (
-        "import os, sys\nimport numpy as np\nfrom itergp import RBF, Compute\nfrom itergp.linalg.gram import "
-        "Gram\nX, v = np.random.default_rng(0).standard_normal((1500, 3)), np.ones(1500)\ngram = "
-        "Gram(RBF(1.0), X, Compute('float32', cache=0, engine='native', threads=2))\nexpected = gram @ "
-        "v\nchild = os.fork()\nif child == 0:\n    os._exit(0 if np.array_equal(gram @ v, expected) else "
-        "1)\nsys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "import os, sys\n"
+        "import numpy as np\n"
+        "from itergp import RBF, Compute\n"
+        "from itergp.linalg.gram import Gram\n"
+        "X, v = np.random.default_rng(0).standard_normal((1500, 3)), np.ones(1500)\n"
+        "gram = Gram(RBF(1.0), X, Compute('float32', cache=0, engine='native', threads=2))\n"
+        "expected = gram @ v\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os._exit(0 if np.array_equal(gram @ v, expected) else 1)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
 
 
 def test_control_c_is_answered_while_a_product_runs():
-    """A product of many seconds, one Ctrl-C after half a second: KeyboardInterrupt, soon."""
+    """One Ctrl-C while the first of many products runs: KeyboardInterrupt, and no product is finished after it."""
     program = (
-        "import numpy as np\nfrom itergp import RBF, Compute\nfrom itergp.linalg.gram import Gram\ngram = "
-        "Gram(RBF(1.0), np.random.default_rng(0).standard_normal((200_000, 10)), Compute('float32', "
-        "cache=0))\nprint('ready', flush=True)\ngram @ np.ones(200_000)\n"
+        "import numpy as np\n"
+        "from itergp import RBF, Compute\n"
+        "from itergp.linalg.gram import Gram\n"
+        "X = np.random.default_rng(0).standard_normal((200_000, 10))\n"
+        "gram = Gram(RBF(1.0), X, Compute('float32', cache=0))\n"
+        "print('ready', flush=True)\n"
+        "for _ in range(100): gram @ X, print('done', flush=True)\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -197,8 +207,6 @@ def test_control_c_is_answered_while_a_product_runs():
     assert process.stdout.readline().strip() == "ready"
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    asked = time.perf_counter()
-    _, messages = process.communicate(timeout=60)
+    finished, messages = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in messages
-    # a busy machine; the product itself would take several times as long
-    assert time.perf_counter() - asked < 5.0
+    assert finished == ""
