@@ -191,7 +191,7 @@ def test_a_forked_child_multiplies_as_its_parent_did():
 
 
 def test_control_c_is_answered_while_a_product_runs():
-    """One Ctrl-C while the first of many products runs: KeyboardInterrupt, and no product is finished after it."""
+    """Ctrl-C while the first of many products runs: KeyboardInterrupt, and no product is finished."""
     program = (
         "import numpy as np\n"
         "from itergp import RBF, Compute\n"
