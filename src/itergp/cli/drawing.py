@@ -7,7 +7,8 @@ from rich.table import Table
 
 from itergp.cli.app import console, one_line
 from itergp.cli.measuring import Values
-from itergp.fitted.formats import percent
+from itergp.fitted.formats import brief, passes, percent
+from itergp.fitted.shares import amount
 
 MOST_FEATURES = 12
 
@@ -25,7 +26,7 @@ def draw_model(values: Values) -> None:
 def _draw_learned(learned: Values, target: str | None) -> None:
     unit = "the target" if target is None else repr(target)
     noise = (
-        f"standard deviation {number(learned['noise_std'])} in units of {unit}, "
+        f"standard deviation {brief(learned['noise_std'])} in units of {unit}, "
         f"{percent(learned['noise_share'])} of its variance"
     )
     pairs = [("kernel", f"{learned['kernel']}, scale in variances of the target"), ("noise", noise)]
@@ -42,7 +43,7 @@ def _draw_learned(learned: Values, target: str | None) -> None:
         share = row["relevance"] / most
         table.add_row(
             one_line(row["name"]),
-            number(row["lengthscale"]),
+            brief(row["lengthscale"]),
             f"{'█' * round(16 * share):<16} {percent(share)}",
         )
     console.print(table)
@@ -79,21 +80,14 @@ def _bought(values: Values) -> Iterable[tuple[str, str]]:
 
 
 def _share_lines(share: Values) -> Iterable[str]:
-    where = f"of the latent variance at {share['points']:,} training inputs{_with_neighbours(share)}"
-    yield f"{amount(share)} {where}; {_how(share)}."
+    where = f"of the latent variance at {share['held_out']:,} held-out rows{_with_neighbours(share)}"
+    yield f"{_amount(share)} {where}; {_how(share)}."
     if share["neighbours"]:
-        yield f"Before neighbours: {amount(share['global_actions'])}."
+        yield f"Before neighbours: {_amount(share['global_actions'])}."
 
 
-def amount(share: Values) -> str:
-    """As much as is known of a share; the interval is for the choice of the inputs."""
-    value = percent(share["share"])
-    error = f" ± {percent(share['error'])} (95 % interval, choice of inputs)" if share["error"] > 0 else ""
-    if share["kind"] == "exact":
-        return f"{value}{error}"
-    if share["kind"] == "neighbours":
-        return f"At least {value}{error}"
-    return f"Between {value} and {percent(share['upper'])}{error}"
+def _amount(share: Values) -> str:
+    return amount(*(share[name] for name in ("share", "error", "upper", "kind", "points")))
 
 
 def _how(share: Values) -> str:
@@ -129,11 +123,11 @@ def _more_lines(values: Values) -> Iterable[str]:
         yield (
             f"The last half of the actions ({acting['from']:,} to {acting['to']:,}) lowered the "
             f"variance{neighbours} by "
-            f"{percent(acting['fell_by'])}, from {number(acting['variance_from'])} to "
-            f"{number(acting['variance_to'])}."
+            f"{percent(acting['fell_by'])}, from {brief(acting['variance_from'])} to "
+            f"{brief(acting['variance_to'])}."
         )
     if learning is not None:
-        gained = f"{number(learning['gained'])} nats per row" if learning["gained"] > 0 else "nothing more"
+        gained = f"{brief(learning['gained'])} nats per row" if learning["gained"] > 0 else "nothing more"
         yield (
             f"The last {learning['over_the_last']} of {learning['iterations']} iterations of learning "
             f"gained {gained}."
@@ -147,7 +141,7 @@ def draw_predictions(values: Values) -> None:
         "neighbours": f"what {share['by_neighbours']} neighbours would remove",
     }
     where = (
-        f"{amount(share)} of the latent variance "
+        f"{_amount(share)} of the latent variance "
         f"({how.get(share['kind'], 'bounds by passes over the kernel matrix')})"
     )
     _draw_pairs(
@@ -156,7 +150,7 @@ def draw_predictions(values: Values) -> None:
             ("rows", f"{values['rows']:,}"),
             (
                 "mean std",
-                f"{number(values['mean_std'])}, of which noise {number(values['noise_std'])} in every row",
+                f"{brief(values['mean_std'])}, of which noise {brief(values['noise_std'])} in every row",
             ),
             ("computational", where),
             ("interval", f"{percent(values['level'])} central, for new observations"),
@@ -176,11 +170,3 @@ def _draw_pairs(title: str, rows: Iterable[tuple[str, str]]) -> None:
         before = name
     console.print()
     console.print(table)
-
-
-def number(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def passes(count: int) -> str:
-    return f"{count:,} pass" if count == 1 else f"{count:,} passes"

@@ -12,17 +12,18 @@ from scipy.special import ndtri
 from itergp.fitted import predictions as predicted
 from itergp.fitted.fit import Fit
 from itergp.fitted.price import affordable_passes, seconds_for
+from itergp.fitted.relevance import relevances
+from itergp.fitted.seen import Seen, look
+from itergp.fitted.shares import Share, share_of
 from itergp.fitted.units import Parts
 from itergp.limits import DENSE_ROWS
 from itergp.posterior.bounds import batches
-from itergp.posterior.uncertainty import PASSES, Shares, half_width, is_exact, ratio, taken_apart
+from itergp.posterior.uncertainty import PASSES, is_exact
 from itergp.prior.parameters import parameters
 from itergp.report.measure.fitted import formula
-from itergp.solver.state import Status
 from itergp.tables import Layout
 
-POINTS, FEWEST = 256, 32  # training inputs that a summary looks at
-EXTRA = 0.1  # of the seconds of a fit, that a summary may take for the computational share
+EXTRA = 0.1  # of the seconds of a fit, that predictions may take for their computational part
 ARRAYS = ("mathematical", "computational", "noise", "computational_lower", "computational_upper")
 
 Values = dict[str, Any]
@@ -64,26 +65,18 @@ def _learned(fit: Fit, layout: Layout) -> Values:
         "parameters": values,
         "noise_std": math.sqrt(fit.noise) * y_scale,
         "noise_share": fit.noise * y_scale**2 / max(_variance(fit), np.finfo(float).tiny),
-        "features": _relevances(fit, layout.inputs, values),
+        "features": _relevances(fit, layout.inputs),
     }
 
 
-def _relevances(fit: Fit, names: list[str], values: Values) -> list[Values]:
+def _relevances(fit: Fit, names: list[str]) -> list[Values]:
     """Lengthscales in each feature's own units, and 1 / lengthscale in its standard deviations; the most
     relevant first."""
-    scales = [
-        value
-        for path, value in values.items()
-        if path.endswith("lengthscale") and np.size(value) == len(names)
+    return [
+        {"name": names[row.feature], "lengthscale": row.own_lengthscale, "relevance": 1.0 / row.lengthscale}
+        for row in relevances(fit)
+        if row.lengthscale is not None
     ]
-    if len(scales) != 1:
-        return []
-    lengthscales = np.atleast_1d(np.asarray(scales[0]))
-    rows = [
-        {"name": name, "lengthscale": float(length * unit), "relevance": float(1.0 / length)}
-        for name, length, unit in zip(names, lengthscales, fit.scaling.x_scale, strict=True)
-    ]
-    return sorted(rows, key=lambda row: -row["relevance"])
 
 
 def _variance(fit: Fit) -> float:
@@ -128,71 +121,47 @@ def predictions(fit: Fit, X: np.ndarray, level: float) -> tuple[dict[str, np.nda
         "upper": mean + reach,
     }
     about = {"rows": len(X), "mean_std": float(std.mean()), "noise_std": math.sqrt(noise), "level": level}
-    return columns, about | {"computational_share": share_values(parts, len(X))}
+    return columns, about | {"computational_share": share_values(share_of(parts, len(X)))}
+
+
+def share_values(share: Share) -> Values:
+    return {
+        "share": share.value,
+        "lower": share.lower,
+        "upper": share.upper,
+        "error": share.error,
+        "kind": share.method,
+        "by_neighbours": share.neighbours,
+        "points": share.points,
+    }
 
 
 # What is missing, and what more would buy.
 
 
 def measured(fit: Fit) -> Values:
-    """The computational share of the variance at some training inputs, and how fast it still fell."""
-    X, passes = _sample(fit)
+    """The computational share of the variance at held-out rows, and how fast it still fell."""
+    seen = look(fit)
+    before = seen.shared_share
+    share = share_values(seen.share) | {
+        "held_out": int(seen.points.rows.size),
+        "passes": seen.share.passes,
+        "neighbours": fit.neighbours,
+        "global_actions": None if before is None else share_values(before),
+    }
     return {
-        "computational_share": _share(fit, X, passes),
-        "more_budget": {"acting": _acting(fit, X), "learning": _learning(fit)},
+        "computational_share": share,
+        "more_budget": {"acting": _acting(seen), "learning": _learning(fit)},
     }
 
 
-def _sample(fit: Fit) -> tuple[np.ndarray, int]:
-    """Some training inputs, in units of the scaled data: as many as all passes of an estimate are
-    affordable for."""
-    X, points = fit.posterior.problem.X, POINTS
-    passes = affordable(fit, points)
-    while passes < PASSES and points > FEWEST:
-        points //= 2
-        passes = affordable(fit, points)
-    points = points if passes else POINTS
-    return X[np.sort(np.random.default_rng(0).permutation(len(X))[:points])], passes
-
-
-def share_values(parts: Shares, n: int) -> Values:
-    """The share, its bounds, and half the width of its 95 % interval where these points stand for n of
-    them."""
-    share, error = ratio(parts.computational, parts.combined, n)
-    lower, upper = parts.share_bounds
-    found = {"share": share, "lower": lower, "upper": upper, "error": half_width(error, len(parts.combined))}
-    return found | {"kind": parts.method, "by_neighbours": parts.neighbours, "points": len(parts.combined)}
-
-
-def _share(fit: Fit, X: np.ndarray, passes: int) -> Values:
-    """Of what `predict` gives; and, where it uses neighbours, of what the actions alone give that all
-    predictions share."""
-    parts, neighbours = computational(fit, fit.scaling.original(X), passes), fit.neighbours
-    n = fit.posterior.problem.n
-    found = share_values(parts, n) | {
-        "passes": passes if parts.method == "estimate" else 0,
-        "neighbours": neighbours,
-    }
-    if not neighbours:
-        return found | {"global_actions": None}
-    # the exact process is the same for both, and so are the bounds on it
-    combined = fit.scaling.variance(fit.posterior.var(X))
-    before = taken_apart(
-        combined,
-        parts.combined - parts.computational_upper,
-        parts.mathematical,
-        parts.method,
-        parts.neighbours,
-    )
-    return found | {"global_actions": share_values(before, n)}
-
-
-def _acting(fit: Fit, X: np.ndarray) -> Values | None:
+def _acting(seen: Seen) -> Values | None:
     """How the mean variance fell over the last half of the actions: from a prefix of the same computation."""
-    rank = fit.posterior.rank
-    if rank < 2 or fit.status is Status.EXACT:
+    rank = seen.posterior.rank
+    if rank < 2 or rank == seen.posterior.problem.n:
         return None
-    half, whole = fit.scaling.variance(fit.posterior.path(X, [rank // 2, rank]).var).mean(axis=1).tolist()
+    variances = seen.points.path(np.array([rank // 2, rank]), 0)[1]
+    half, whole = seen.fit.scaling.variance(variances).mean(axis=1).tolist()
     return {
         "from": rank // 2,
         "to": rank,

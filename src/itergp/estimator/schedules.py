@@ -10,6 +10,7 @@ import numpy as np
 
 from itergp.errors import InputError
 from itergp.estimator.budgets import Budget, actions_in_memory
+from itergp.fitted.price import COLUMN, PAIR
 from itergp.limits import EXACT_ROWS
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.gram import Gram
@@ -31,8 +32,6 @@ PROBE, PASS = 512, 2048  # rows of the exact GP, and of the pass over K, that ar
 FIRST = 256
 HOPE = 1.5  # times the seconds there are, what it may seem to take: measurements on a busy machine are high
 ROW = 0.17e-6  # seconds of an action that needs no pass, by n
-# seconds of a pass over K, by n^2: to evaluate, and for each column (float64, two slow cores)
-PAIR, COLUMN = 0.6e-9, 0.03e-9
 PROBING = 0.1  # of the time for the inference, for the pass that is timed before
 FIRST_PASS = 0.4  # of the time for the inference; a pass that the clock cuts is lost
 WITHOUT_PASS = 0.1  # the same for a block without one, of which there are many

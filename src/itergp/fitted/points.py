@@ -2,9 +2,8 @@
 questions, in scaled units."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -63,8 +62,8 @@ class Points(ABC):
         """With so many local actions for each point."""
 
     @abstractmethod
-    def exact(self, L: Any) -> np.ndarray:
-        """The exact GP's variances; L L^T = K_hat."""
+    def exact(self, factors: Sequence[np.ndarray]) -> np.ndarray:
+        """The exact GP's variances; L L^T = K_hat, an L for each posterior."""
 
     @abstractmethod
     def bounds(self, neighbours: int, passes: int) -> Bounds:
@@ -115,8 +114,8 @@ class TestData(Points):
         mean, variance = self.posterior.local(neighbours).marginals(self.X)
         return _columns(mean, 0), variance
 
-    def exact(self, L: np.ndarray) -> np.ndarray:
-        return variance_by(L, self.posterior, self.X)
+    def exact(self, factors: Sequence[np.ndarray]) -> np.ndarray:
+        return variance_by(factors[0], self.posterior, self.X)
 
     def bounds(self, neighbours: int, passes: int) -> Bounds:
         return variance_bounds(self.posterior.at(self.X), neighbours, passes)
@@ -190,10 +189,10 @@ class HeldOut(Points):
             mean[asked], variance[asked] = _columns(found, 0)[wanted], spread[wanted]
         return mean, variance
 
-    def exact(self, L: np.ndarray) -> np.ndarray:
+    def exact(self, factors: Sequence[np.ndarray]) -> np.ndarray:
         variance = np.empty(self.rows.size)
         for fold, wanted, asked in self._each():
-            variance[asked] = exact_variance_without(self.posterior, L, fold.F)[wanted]
+            variance[asked] = exact_variance_without(self.posterior, factors[0], fold.F)[wanted]
         return variance
 
     def bounds(self, neighbours: int, passes: int) -> Bounds:
@@ -269,8 +268,8 @@ class EachTarget(Points):
     def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
         return _in_turn([points.local(neighbours) for points in self.each])
 
-    def exact(self, L: Any) -> np.ndarray:
-        return np.concatenate([points.exact(own) for points, own in zip(self.each, L, strict=True)])
+    def exact(self, factors: Sequence[np.ndarray]) -> np.ndarray:
+        return np.concatenate([points.exact([L]) for points, L in zip(self.each, factors, strict=True)])
 
     def bounds(self, neighbours: int, passes: int) -> Bounds:
         return joined([points.bounds(neighbours, passes) for points in self.each])

@@ -1,38 +1,39 @@
 """What was fitted, and how: read off the model, nothing is computed."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from itergp.data.rows import Rows
-from itergp.fitted.fit import Fit
 from itergp.learning.parameters import Space
-from itergp.posterior.combined import Posterior
 from itergp.prior.kernel import Kernel, OnColumns, Product, Scaled, Sum
 from itergp.prior.parameters import parameters
+from itergp.report.measure.rounding import Table
+from itergp.report.measure.subject import Subject
+from itergp.report.page.text import Json
 from itergp.solver.schedule import turns
 from itergp.storage.states import NotStored
 
 RECORDS = 500  # of a trace, at most
+T = TypeVar("T")
 
 
-def fitted(
-    fit: Fit, posterior: Posterior, names: list[str], targets: list[str], neighbours: int
-) -> dict[str, Any]:
-    done, gram = posterior.state.progress, posterior.problem.gram
-    seconds = {name: fit.timings.get(name) for name in ("learn", "act", "total")}
+def fitted(subject: Subject) -> Json:
+    fit, posterior = subject.fit, subject.posterior
+    done, gram, budget = posterior.state.progress, posterior.problem.gram, fit.asked["budget"]
     return {
         "rows": fit.rows,
         "distinct_rows": posterior.problem.n,
-        "features": len(names),
-        "feature_names": names,
-        "targets": targets,
+        "features": fit.features,
+        "feature_names": subject.names,
+        "targets": subject.targets,
         "kernel": formula(fit.kernel),
         "noise": np.atleast_1d(fit.noise * fit.scaling.y_scale**2),
         "policy": policy_text(fit.asked["policy"], posterior.policy),
-        "budget": "the default" if fit.asked["budget"] is None else str(fit.asked["budget"]),
+        "budget": "the default" if budget is None else str(budget),
         "learn": str(fit.asked["learn"]),
-        "neighbours": neighbours,
+        "neighbours": fit.neighbours,
         "engine": f"{gram.engine.name}, {gram.dtype.name}",
         "status": fit.status.name,
         "ended": f"{fit.status.advice} {fit.learning.advice}",
@@ -40,7 +41,7 @@ def fitted(
         "learned_too_little": fit.learning.falls_short,
         "actions": posterior.rank,
         "passes": done.passes,
-        "seconds": seconds,
+        "seconds": {name: fit.timings.get(name) for name in ("learn", "act", "total")},
         "memory_bytes": fit.trace.peak_bytes,
     }
 
@@ -71,14 +72,15 @@ def policy_text(asked: Any, used: Any) -> str:
 # Hyper-parameters.
 
 
-def hyperparameters(fit: Fit, b: np.ndarray, names: list[str], targets: list[str]) -> list[dict[str, Any]]:
+def hyperparameters(subject: Subject) -> Table:
     """Each with the range in which it was sought; in units of the scaled data."""
+    fit, names = subject.fit, subject.names
     learned, learned_noise = fit.learned, fit.learned and fit.free.noise
-    data = Rows.of(fit.posterior.problem.X, b, fit.counts, fit.scatter)
+    data = Rows.of(fit.posterior.problem.X, subject.b, fit.counts, fit.scatter)
     space = Space.of(fit.kernel, fit.noise, data, learned_noise)
     low, high = np.exp(space.lower), np.exp(space.upper)
     hit = set(space.at_bounds(space.vector(fit.kernel, fit.noise))) if learned else set()
-    rows, start = [], 0
+    rows, start = Table(), 0
     for path, value in parameters(fit.kernel).items():
         values = np.atleast_1d(np.asarray(value, dtype=np.float64))
         for i, one in enumerate(values):
@@ -89,17 +91,16 @@ def hyperparameters(fit: Fit, b: np.ndarray, names: list[str], targets: list[str
             rows.append(_row(name, float(one), bounds, name in hit, _words(path, feature)))
         start += values.size
     told = np.ones(data.t, dtype=bool) if fit.first_rows is None else fit.first_rows.told
-    for j, (name, value) in enumerate(zip(space.noise_names, np.atleast_1d(fit.noise), strict=True)):
+    for j, name in enumerate(space.noise_names):
         sought = learned_noise and told[j]  # a target of equal values has told nothing about its noise
         noise = (low[start + j], high[start + j]) if sought else None
-        of = f" of {targets[j]}" if np.ndim(fit.noise) else ""
-        rows.append(_row(name, float(value), noise, sought and name in hit, f"the variance of the noise{of}"))
+        of = f" of {subject.targets[j]}" if fit.own_variances else ""
+        words = f"the variance of the noise{of}"
+        rows.append(_row(name, fit.noise_of(j), noise, sought and name in hit, words))
     return rows
 
 
-def _row(
-    name: str, value: float, bounds: tuple[float, float] | None, at_bound: bool, words: str
-) -> dict[str, Any]:
+def _row(name: str, value: float, bounds: tuple[float, float] | None, at_bound: bool, words: str) -> Json:
     low, high = (None, None) if bounds is None else bounds
     given, end = "; given, not learned" if bounds is None else "", ""
     if at_bound:
@@ -128,24 +129,35 @@ def _words(path: str, feature: str | None) -> str:
     return what if feature is None else f"{what} of {feature}"
 
 
+def relevance(subject: Subject) -> Table:
+    return Table(
+        {
+            "feature": subject.names[row.feature],
+            "relevance": row.value,
+            "lengthscale": row.own_lengthscale,
+        }
+        for row in subject.relevance
+    )
+
+
 # Traces.
 
 
-def learning(fit: Fit) -> list[dict[str, Any]]:
-    records = thinned(list(fit.trace.learning))
-    return [{"seconds": r.seconds, "objective": r.objective, "stage": r.stage} for r in records]
+def learning(subject: Subject) -> Table:
+    records = thinned(subject.fit.trace.learning)
+    return Table({"seconds": r.seconds, "objective": r.objective, "stage": r.stage} for r in records)
 
 
-def convergence(posterior: Posterior) -> list[dict[str, Any]]:
+def convergence(subject: Subject) -> Table:
     """The residual norm along the computation, relative to that before it."""
-    before = float(np.linalg.norm(posterior.problem.b)) or 1.0
-    return [
+    before = float(np.linalg.norm(subject.posterior.problem.b)) or 1.0
+    return Table(
         {"actions": s.actions, "passes": s.passes, "seconds": s.seconds, "residual": s.residual_norm / before}
-        for s in thinned(list(posterior.trace))
-    ]
+        for s in thinned(subject.posterior.trace)
+    )
 
 
-def thinned(records: list[Any]) -> list[Any]:
+def thinned(records: Sequence[T]) -> Sequence[T]:
     """At most 500 of them, the first and the last among these."""
     if len(records) <= RECORDS:
         return records
@@ -155,8 +167,9 @@ def thinned(records: list[Any]) -> list[Any]:
 # Data.
 
 
-def data(fit: Fit, posterior: Posterior, dropped: list[str]) -> dict[str, str | None]:
-    rows, distinct = fit.rows, posterior.problem.n
+def data(subject: Subject) -> Json:
+    fit, dropped = subject.fit, subject.dropped
+    rows, distinct = fit.rows, fit.posterior.problem.n
     scaled = (
         "Inputs and targets were standardised: hyper-parameters are in units of the scaled data, "
         "predictions in those of y."
@@ -176,7 +189,7 @@ def data(fit: Fit, posterior: Posterior, dropped: list[str]) -> dict[str, str | 
     sentences = []
     if dropped:
         sentences.append(f"Columns left out by who fitted the model: {', '.join(dropped)}.")
-    lost = posterior.state.progress.dropped
+    lost = subject.posterior.state.progress.dropped
     if lost:
         sentences.append(f"{lost:,} actions were linearly dependent on earlier ones, and were left out.")
     return {"scaled": scaled, "merged": merged, "dropped": " ".join(sentences) or None}

@@ -1,46 +1,47 @@
 """How good predictions are: metrics along the path, calibration, residuals, the worst points. In the units
 of y."""
 
-from typing import Any
-
 import numpy as np
 from scipy.special import ndtr
 
-from itergp import metrics
+from itergp import metrics as scores
+from itergp.report.measure.rounding import Table
+from itergp.report.measure.subject import Target
+from itergp.report.page.text import Json
 
 BINS, SPREAD = 24, 4.0
 PIT_EDGES = np.linspace(0.0, 1.0, 11)
 WORST = 20
 
 
-def metrics_along(y: np.ndarray, means: np.ndarray, variances: np.ndarray) -> dict[str, list[float]]:
-    """RMSE, NLL, 95 % coverage and CRPS at each position; means and variances are (K, m)."""
-    pairs = list(zip(means, variances, strict=True))
+def metrics(target: Target) -> Json:
+    """RMSE, NLL, 95 % coverage and CRPS at each position."""
+    y, pairs = target.y, _along(target)
     return {
-        "rmse": [metrics.rmse(y, mean) for mean, _ in pairs],
-        "nll": [metrics.nll(y, mean, var) for mean, var in pairs],
-        "coverage": [metrics.coverage(y, mean, var) for mean, var in pairs],
-        "crps": [metrics.crps(y, mean, var) for mean, var in pairs],
+        "rmse": [scores.rmse(y, mean) for mean, _ in pairs],
+        "nll": [scores.nll(y, mean, var) for mean, var in pairs],
+        "coverage": [scores.coverage(y, mean, var) for mean, var in pairs],
+        "crps": [scores.crps(y, mean, var) for mean, var in pairs],
     }
 
 
-def calibration(y: np.ndarray, means: np.ndarray, variances: np.ndarray) -> dict[str, Any]:
-    observed = [metrics.calibration_curve(y, mean, var) for mean, var in zip(means, variances, strict=True)]
-    return {"levels": list(metrics.LEVELS), "observed": observed}
+def calibration(target: Target) -> Json:
+    observed = [scores.calibration_curve(target.y, mean, var) for mean, var in _along(target)]
+    return {"levels": list(scores.LEVELS), "observed": observed}
 
 
-def pit(y: np.ndarray, means: np.ndarray, variances: np.ndarray) -> dict[str, Any]:
+def pit(target: Target) -> Json:
     """Histograms of F(y): flat, if predictions are honest."""
     counts = [
-        np.histogram(ndtr(standardised(y, m, v)), PIT_EDGES)[0] for m, v in zip(means, variances, strict=True)
+        np.histogram(ndtr(standardised(target.y, mean, var)), PIT_EDGES)[0] for mean, var in _along(target)
     ]
     return {"edges": PIT_EDGES, "counts": counts}
 
 
-def residuals(y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str, Any]:
+def residuals(target: Target) -> Json:
     """How many points lie where, by predicted mean and standardised residual; those beyond four are in the
     last bin."""
-    z = np.clip(standardised(y, mean, variance), -SPREAD, SPREAD)
+    mean, z = target.means[-1], np.clip(_last(target), -SPREAD, SPREAD)
     low, high = float(mean.min()), float(mean.max())
     margin = 0.0 if high > low else max(1.0, abs(low)) * 1e-3
     edges = np.linspace(low - margin, high + margin, BINS + 1), np.linspace(-SPREAD, SPREAD, BINS + 1)
@@ -48,30 +49,33 @@ def residuals(y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str
     return {"x_edges": edges[0], "y_edges": edges[1], "counts": counts}
 
 
-def worst(
-    y: np.ndarray,
-    mean: np.ndarray,
-    variance: np.ndarray,
-    rows: np.ndarray,
-    X: np.ndarray,
-    names: list[str],
-    order: np.ndarray,
-) -> list[dict[str, Any]]:
+def worst(target: Target) -> Table:
     """The points whose observation the model believed least; with the values of the most relevant
     features."""
-    z = standardised(y, mean, variance)
-    return [
+    subject, z = target.subject, _last(target)
+    points = subject.seen.points
+    X = subject.fit.scaling.original(points.X)
+    return Table(
         {
-            "row": int(rows[i]),
-            "y": float(y[i]),
-            "mean": float(mean[i]),
-            "std": float(np.sqrt(variance[i])),
+            "row": int(points.rows[i]),
+            "y": float(target.y[i]),
+            "mean": float(target.means[-1, i]),
+            "std": float(np.sqrt(target.variances[-1, i])),
             "z": float(z[i]),
-            "features": {names[j]: float(X[i, j]) for j in order[:5]},
+            "features": {subject.names[j]: float(X[i, j]) for j in subject.order[:5]},
         }
         for i in np.argsort(-np.abs(z), kind="stable")[:WORST]
-    ]
+    )
 
 
 def standardised(y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     return (y - mean) / np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
+
+
+def _last(target: Target) -> np.ndarray:
+    """Standardised residuals of the model as it predicts."""
+    return standardised(target.y, target.means[-1], target.variances[-1])
+
+
+def _along(target: Target) -> list[tuple[np.ndarray, np.ndarray]]:
+    return list(zip(target.means, target.variances, strict=True))

@@ -2,6 +2,7 @@
 together."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,22 +11,23 @@ DIGITS = 5
 ALL = 330  # decimals: no number has more
 
 
+class Table(list[dict[str, Any]]):
+    """Rows with the same keys: the numbers of a column stand together, not those of a row."""
+
+
 def rounded(value: Any) -> Any:
     """Plain JSON values: null where a number is not finite, text as it is.
 
-    A number by itself has five digits. Those of an array, or of a column of a table (a list of
-    dictionaries of single values), have as many as it takes to tell them apart: years, or pressures around
-    101,325, differ in their last digits only.
+    A number by itself has five digits. Those of an array, a list, or a column of a `Table`, have as many as
+    it takes to tell them apart: years, or pressures around 101,325, differ in their last digits only.
     """
-    if isinstance(value, np.ndarray):
-        return rounded(value.tolist())
     if isinstance(value, dict):
         return {str(key): rounded(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        if _is_table(value):
-            columns = {str(key): rounded([row[key] for row in value]) for key in value[0]}
-            return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return _each(value, decimals(value))
+    if isinstance(value, Table):
+        return _by_column(value)
+    if isinstance(value, np.ndarray | list | tuple):
+        items = value.tolist() if isinstance(value, np.ndarray) else value
+        return _each(items, decimals(items))
     return _plain(value, None)
 
 
@@ -40,10 +42,20 @@ def decimals(values: Any) -> int:
     return DIGITS - math.floor(math.log10(spread)) if 0 < spread < math.inf else ALL
 
 
+def _by_column(table: Table) -> list[dict[str, Any]]:
+    names = list(table[0]) if table else []
+    cells = {name: [row[name] for row in table] for name in names}
+    columns = {
+        name: _by_column(Table(cells[name])) if isinstance(cells[name][0], dict) else rounded(cells[name])
+        for name in names
+    }
+    return [{str(name): columns[name][i] for name in names} for i in range(len(table))]
+
+
 def _each(value: Any, places: int | None) -> Any:
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and not isinstance(value, Table):
         return [_each(part, places) for part in value]
-    if isinstance(value, dict | np.ndarray):
+    if isinstance(value, dict | Table | np.ndarray):
         return rounded(value)
     return _plain(value, places)
 
@@ -59,15 +71,9 @@ def _plain(value: Any, places: int | None) -> Any:
     return float(f"{value:.{DIGITS}g}") if places is None or own >= places else round(value, places)
 
 
-def _flat(value: Any) -> list[Any]:
-    return [v for item in value for v in _flat(item)] if isinstance(value, list | tuple) else [value]
-
-
-def _is_table(value: Any) -> bool:
-    """Several dictionaries of the same keys, with single values, or dictionaries of such."""
-    rows = [row for row in value if isinstance(row, dict)]
-    if len(rows) < max(1, len(value)) or any(row.keys() != rows[0].keys() for row in rows):
-        return False
-    cells = [cell for row in rows for cell in row.values()]
-    singles = [c for cell in cells for c in (cell.values() if isinstance(cell, dict) else [cell])]
-    return not any(isinstance(cell, dict | list | tuple | np.ndarray) for cell in singles)
+def _flat(value: Any) -> Iterable[Any]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value

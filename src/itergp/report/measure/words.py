@@ -3,7 +3,8 @@
 import math
 from typing import Any
 
-from itergp.fitted.formats import percent, roughly
+from itergp.fitted.formats import counted, passes, percent, roughly
+from itergp.fitted.shares import amount
 
 SURPRISING = 3.0  # standard errors by which a coverage must differ to be called wrong
 
@@ -32,7 +33,8 @@ def _share(values: dict[str, Any]) -> str:
         if rounding
         else values["more"]["sentence"]
     )
-    return f"{amount(share)} of the variance at {where} is computational. {_hidden(values)}{more}"
+    known = amount(*(share[name] for name in ("value", "error", "upper", "method", "points")))
+    return f"{known} of the variance at {where} is computational. {_hidden(values)}{more}"
 
 
 def _hidden(values: dict[str, Any]) -> str:
@@ -45,18 +47,6 @@ def _hidden(values: dict[str, Any]) -> str:
         f"Of the variance of {values['fitted']['targets'][shares.index(largest)]} alone it is "
         f"{percent(largest)}. "
     )
-
-
-def amount(share: dict[str, Any]) -> str:
-    """A computational share, as much as is known of it."""
-    value = percent(share["value"])
-    if share["method"] == "exact":
-        return value
-    error = f" ± {percent(share['error'])}" if share["error"] > 0 else ""
-    if share["method"] == "neighbours":
-        return f"At least {value}{error}"
-    upper, where = percent(share["upper"]), f"at {share['points']:,} points"
-    return f"About {value}{error} ({where if upper == value else f'between {value} and {upper} {where}'})"
 
 
 def _quality(values: dict[str, Any], target: dict[str, Any]) -> str:
@@ -85,11 +75,9 @@ def _fit(values: dict[str, Any]) -> str:
     total = f["seconds"]["total"]
     time = "" if total is None else f" and took {roughly(total)}"
     memory = "" if f["memory_bytes"] is None else f", with at most {f['memory_bytes'] / 1e9:.2g} GB of memory"
-    passes = f"{f['passes']:,} {'pass' if f['passes'] == 1 else 'passes'} over the kernel matrix"
     return (
-        f"The fit of {f['rows']:,} rows{merged} and {f['features']:,} "
-        f"{'feature' if f['features'] == 1 else 'features'} used "
-        f"{f['actions']:,} {'action' if f['actions'] == 1 else 'actions'} in {passes}{time}{memory}."
+        f"The fit of {f['rows']:,} rows{merged} and {counted(f['features'], 'feature')} used "
+        f"{counted(f['actions'], 'action')} in {passes(f['passes'])} over the kernel matrix{time}{memory}."
     )
 
 

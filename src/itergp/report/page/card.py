@@ -1,11 +1,13 @@
-"""A fitted model in a notebook: a small card above scikit-learn's diagram. Read off the model, nothing is
-computed."""
+"""A fitted model in a notebook: a small card above scikit-learn's diagram. Nothing is computed for it: the
+computational share stands there once a report has measured it."""
 
 from html import escape
 
 import numpy as np
 
 from itergp.fitted.fit import Fit
+from itergp.fitted.formats import passes
+from itergp.fitted.seen import known_share
 from itergp.report.measure.fitted import formula
 from itergp.report.page.text import harmless
 
@@ -31,7 +33,7 @@ def facts(fit: Fit) -> list[tuple[str, str]]:
     posterior, done = fit.posterior, fit.posterior.state.progress
     n, rows, noise = posterior.problem.n, fit.rows, np.atleast_1d(fit.noise).tolist()
     merged = "" if n == rows else f", {n:,} with different inputs"
-    passes = f"{done.passes:,} {'pass' if done.passes == 1 else 'passes'} over the kernel matrix"
+    across = f"{passes(done.passes)} over the kernel matrix"
     neighbours = fit.neighbours
     local = f", and {neighbours} local ones for each prediction" if neighbours else ""
     names = fit.names
@@ -40,10 +42,13 @@ def facts(fit: Fit) -> list[tuple[str, str]]:
     found = [
         ("data", f"{rows:,} rows{merged}; {fit.features:,} features{told}"),
         ("kernel", f"{formula(fit.kernel)}, noise {', '.join(f'{v:.3g}' for v in noise)} ({units})"),
-        ("computed", f"{posterior.rank:,} of {n:,} actions in {passes}{local}"),
+        ("computed", f"{posterior.rank:,} of {n:,} actions in {across}{local}"),
         ("inference", f"{fit.status.value}. {fit.status.advice}"),
         ("learning", f"{fit.learning.ended.value}. {fit.learning.advice}"),
     ]
+    share = known_share(fit)
+    if share is not None:
+        found.insert(3, ("computational", f"{share.amount} of the variance at held-out rows"))
     if "total" in fit.timings:
         found.insert(3, ("seconds", f"{fit.timings['total']:.1f}"))
     return found

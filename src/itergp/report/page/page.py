@@ -8,25 +8,18 @@ digests, and nothing else: the page loads nothing, and text from the data can do
 import base64
 import hashlib
 import json
+import math
 from importlib import resources
 from string import Template
 from typing import Any
 
 from itergp.errors import InputError
-from itergp.fitted.formats import finite
-from itergp.report.measure.rounding import rounded
 from itergp.report.page import parts
 from itergp.report.page.text import FORMAT, Json, harmless, label, positions, spoken, tiles
+from itergp.report.sections import SECTIONS
 
 SCRIPTS = ("draw.js", "figures.js", "page.js")  # joined in this order
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'"
-HYPER = (
-    "On a logarithmic scale between the bounds of the search; at a bound, the data may have asked for more."
-)
-RELEVANCE = (
-    "One over the lengthscale, relative to the largest: along a relevant feature the function "
-    "changes quickly."
-)
 SLICES = 12  # in the whole page: many targets have fewer each, which keeps the page small
 
 
@@ -45,7 +38,7 @@ def render(numbers: Json) -> str:
         policy=f"{NOTHING}; script-src '{_digest(script)}'; style-src '{_digest(style)}'",
         style=style,
         script=script,
-        numbers=_data(rounded(_for_the_browser(numbers))),
+        numbers=_data(_for_the_browser(numbers)),
         title=parts.text(numbers.get("title") or "A fit"),
         summary=_summary(numbers),
         verdict=parts.verdict(numbers),
@@ -54,15 +47,10 @@ def render(numbers: Json) -> str:
         last=str(last),
         label=parts.text(label(numbers, last)),
         spoken=parts.text(spoken(numbers, last)),
-        targets=parts.metrics_table(numbers),
         options=_options(numbers),
-        dots="data nearest to the line" if _features(numbers) > 1 else "data",
-        worst=parts.worst_tables(numbers),
-        hyperparameters=parts.section("Hyper-parameters", parts.hyperparameters(numbers), "hyper", HYPER),
-        relevance=parts.section(
-            "Relevance of the features", parts.relevance(numbers), "relevance", RELEVANCE
+        sections="\n".join(
+            parts.section(one.title, one.draw(numbers), one.key, one.help) for one in SECTIONS
         ),
-        fitted=parts.fitted(numbers),
         about=parts.prose(_about(numbers)),
     )
 
@@ -76,9 +64,17 @@ def _digest(content: str) -> str:
 
 
 def _data(value: Any) -> str:
-    """JSON that no HTML parser can take for anything else."""
-    compact = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    """JSON that no HTML parser can take for anything else; null where a number is not finite."""
+    compact = json.dumps(_known(value), allow_nan=False, separators=(",", ":"))
     return compact.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _known(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_known(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _summary(numbers: Json) -> str:
@@ -89,10 +85,6 @@ def _summary(numbers: Json) -> str:
     ]
     facts += [f"{key} {parts.name(fitted[key])}" for key in ("kernel", "budget") if fitted.get(key)]
     return " · ".join(facts)
-
-
-def _features(numbers: Json) -> float:
-    return finite((numbers.get("fitted") or {}).get("features")) or 0.0
 
 
 def _options(numbers: Json) -> str:
@@ -107,25 +99,26 @@ def _about(numbers: Json) -> str:
 
 def _for_the_browser(numbers: Json) -> Json:
     """What the figures need, and the texts of the tiles at every position."""
-    targets, count = numbers.get("targets") or [], positions(numbers)
+    targets, count, path = numbers.get("targets") or [], positions(numbers), numbers.get("path") or {}
+    drawn = [section for section in SECTIONS if section.in_browser]
+    once = [name for section in drawn for name in section.numbers]
+    of_target = ["metrics", *(name for section in drawn for name in section.of_target)]
     each = max(1, SLICES // max(1, len(targets)))
-    path = numbers.get("path") or {}
     return {
         "path": {
             "labels": [label(numbers, k) for k in range(count)],
             "spoken": [spoken(numbers, k) for k in range(count)],
-        }
-        | {key: path.get(key) for key in ("actions", "share")},
+            "actions": path.get("actions"),
+            "share": path.get("share"),
+        },
         "targets": [
-            {
+            {key: target.get(key) for key in of_target}
+            | {
                 "name": str(target.get("name")),
                 "tiles": [tiles(numbers, target, k) for k in range(count)],
                 "slices": (target.get("slices") or [])[: each if i < SLICES else 0],
             }
-            | {
-                key: target.get(key)
-                for key in ("metrics", "decomposition", "calibration", "pit", "residuals")
-            }
             for i, target in enumerate(targets)
         ],
-    } | {key: numbers.get(key) for key in ("share", "learning", "convergence")}
+        "share": numbers.get("share"),
+    } | {key: numbers.get(key) for key in once}

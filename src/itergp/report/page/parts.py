@@ -4,6 +4,8 @@ through `text`."""
 import html
 import math
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from itergp.fitted.formats import column, count, duration, finite, fixed_percent, memory, number
@@ -95,7 +97,7 @@ def _tile(key: str, label: str, value: str, note: str) -> str:
     )
 
 
-def metrics_table(numbers: Json) -> str:
+def all_targets(numbers: Json) -> str:
     """All targets at a glance; nothing where there is one."""
     targets = numbers.get("targets") or []
     if len(targets) < 2:
@@ -106,11 +108,55 @@ def metrics_table(numbers: Json) -> str:
         [name(target.get("name")), *(text(shown[key][0]) for key in ("rmse", "nll", "coverage", "crps"))]
         for target, shown in rows
     ]
-    return section(
-        "All targets",
-        table("All targets", ["target", "RMSE", "NLL", "95 % coverage", "CRPS"], body),
-        "targets",
-    )
+    return table("All targets", ["target", "RMSE", "NLL", "95 % coverage", "CRPS"], body)
+
+
+# Figures: the script of the page draws into them, by their names.
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str  # as the script knows it
+    help: str
+    title: str = ""
+    legend: str = ""
+
+    def html(self) -> str:
+        title = f"<h3>{self.title}</h3>" if self.title else ""
+        caption = f'<figcaption>{title}<p class="help">{self.help}</p>{self.legend}</figcaption>'
+        return f'<figure id="{self.name}">\n{caption}\n<div class="panels"></div>\n</figure>'
+
+
+def figures(*shown: Figure) -> Callable[[Json], str]:
+    """One figure, or several beside each other."""
+    together = "\n".join(figure.html() for figure in shown)
+    content = together if len(shown) == 1 else f'<div class="pair">\n{together}\n</div>'
+    return lambda numbers: content
+
+
+BANDS = (
+    "The band reaches two standard deviations to each side: blue remains because data are finite, hatched "
+    "green because the computation stopped; more compute removes only the green."
+)
+LEGEND = (
+    ("26", '<path class="mean" d="M0 7H26"/>', "mean"),
+    ("26", '<rect class="mathematical" width="26" height="14"/>', "mathematical"),
+    ("26", '<rect class="computational" width="26" height="14"/>', "computational"),
+    ("26", '<path class="noise" d="M0 7H26"/>', "with noise: a new observation"),
+)
+POINT = ("14", '<circle class="point" cx="7" cy="7" r="3"/>')
+
+
+def bands(numbers: Json) -> str:
+    """The function along lines, with a legend of what is drawn there."""
+    near = (finite(part(numbers, "fitted", "features")) or 0.0) > 1
+    marks = [*LEGEND, (*POINT, "data nearest to the line" if near else "data")]
+    items = [
+        f'<li><svg width="{width}" height="14" aria-hidden="true">{mark}</svg> {words}</li>'
+        for width, mark, words in marks
+    ]
+    legend = '<ul class="legend">' + "\n".join(items) + "</ul>"
+    return Figure("slices", BANDS, legend=legend).html()
 
 
 def worst_tables(numbers: Json) -> str:

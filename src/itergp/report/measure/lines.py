@@ -1,0 +1,80 @@
+"""Lines through the inputs, and the function along them after each part of the computation."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from itergp.fitted.points import path_at
+from itergp.fitted.seen import Seen
+from itergp.posterior.combined import Posterior
+from itergp.posterior.uncertainty import variance_by
+
+FEATURES, SPREAD_OVER = 4, 8  # slices of one target, and of all of them
+POINTS, POINTS_IN_1D = 64, 120
+NEAR = 300
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A line through the inputs along feature j, in scaled units; and the training rows beside it."""
+
+    j: int
+    X: np.ndarray
+    rows: np.ndarray
+
+
+def lines(posterior: Posterior, order: list[int], targets: int) -> list[Line]:
+    """Along the most relevant features that vary."""
+    X = posterior.problem.X
+    varying = [j for j in order if np.ptp(X[:, j]) > 0]
+    number = max(1, min(FEATURES, SPREAD_OVER // targets))
+    return [_line(posterior, j) for j in varying[:number]]
+
+
+def _line(posterior: Posterior, j: int) -> Line:
+    X = posterior.problem.X
+    one = X.shape[1] == 1
+    low, high = (X[:, j].min(), X[:, j].max()) if one else np.quantile(X[:, j], [0.005, 0.995])
+    if not high > low:
+        low, high = X[:, j].min(), X[:, j].max()
+    margin = 0.08 * (high - low)
+    grid = np.tile(np.median(X, axis=0), (POINTS_IN_1D if one else POINTS, 1))
+    grid[:, j] = np.linspace(low - margin, high + margin, len(grid))
+    return Line(j, grid, _rows_beside(posterior, grid[0], j))
+
+
+def _rows_beside(posterior: Posterior, centre: np.ndarray, j: int) -> np.ndarray:
+    """Some of the rows where there is one feature; else those nearest to the line, in the kernel's metric
+    if it has one."""
+    X = posterior.problem.X
+    if X.shape[1] == 1:
+        return np.sort(np.random.default_rng(0).permutation(len(X))[:NEAR])
+    there = np.tile(centre, (len(X), 1))
+    there[:, j] = X[:, j]  # the point of the line with the row's own x_j
+    gram = posterior.problem.gram
+    F, F_line = gram.embedding(X), gram.embedding(there)
+    apart = X - there if F is None or F_line is None else F - F_line
+    return np.sort(np.argsort((apart**2).sum(axis=1), kind="stable")[: NEAR // 3])
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """The latent function along all lines in a row, in scaled units: means (K, m, t), variances (K, m), and
+    mathematical variances (m,) where they are known."""
+
+    means: np.ndarray
+    variances: np.ndarray
+    mathematical: np.ndarray | None
+
+
+def along(seen: Seen, number: int, found: list[Line]) -> Along:
+    """For one of the posteriors that were looked at."""
+    posterior = seen.posteriors[number]
+    X = np.concatenate([line.X for line in found])
+    means, variances = path_at(posterior, X, seen.ranks, seen.fit.neighbours)
+    if posterior.rank == posterior.problem.n:
+        return Along(means, variances, variances[-1])
+    if seen.factors is None:
+        return Along(means, variances, None)
+    exact = variance_by(seen.factors[number], posterior, X)
+    return Along(means, variances, np.minimum(exact, variances[-1]))
