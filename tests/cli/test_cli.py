@@ -18,9 +18,11 @@ from typer.testing import CliRunner
 from itergp import IterGPRegressor, Status
 from itergp.cli import measuring
 from itergp.cli.commands import app
-from itergp.fitted import price
+from itergp.fitted import price, shares
+from itergp.fitted.seen import look
 from itergp.learning import Learned
 from itergp.posterior import uncertainty
+from itergp.report import numbers
 
 RNG = np.random.default_rng(0)
 N, NEW = 150, 12
@@ -224,17 +226,17 @@ def test_the_numbers_of_the_summary_are_those_of_the_model(folder, tmp_path):
     assert learned["features"][0]["name"] == "size"  # the data are made so
     assert learned["noise_std"] ** 2 == pytest.approx(model.decompose(X[:1]).noise[0])
     assert learned["noise_share"] == pytest.approx(learned["noise_std"] ** 2 / Y[TRAIN].var())
-    parts = model.decompose(X[TRAIN])
-    assert share["share"] == pytest.approx(parts.computational.sum() / parts.combined.sum(), rel=1e-6)
-    assert (share["kind"], share["error"], share["points"]) == ("exact", 0.0, N)
-    globally = model.posterior_.decompose(model.posterior_.problem.X)
+    reported = numbers(model.fit_)
+    assert share["share"] == pytest.approx(reported["share"]["value"], rel=1e-4)
+    assert (share["kind"], share["error"], share["points"], share["held_out"]) == ("exact", 0.0, N, N)
+    globally = IterGPRegressor.load(tmp_path / "m.itergp").set_params(neighbours=0)
     assert share["global_actions"]["share"] == pytest.approx(
-        globally.computational.sum() / globally.combined.sum()
+        numbers(globally.fit_)["share"]["value"], rel=1e-4
     )
-    half = IterGPRegressor(budget="15 actions").fit(X[TRAIN], Y[TRAIN])
+    half = IterGPRegressor(budget="15 actions", neighbours=0).fit(X[TRAIN], Y[TRAIN])
     assert (acting["from"], acting["to"]) == (15, 30)
-    for which, fitted in (("variance_from", half), ("variance_to", model)):
-        variance = np.diag(fitted.predict(X[TRAIN], return_cov=True)[1]) - parts.noise
+    for which, fitted in (("variance_from", half), ("variance_to", globally)):
+        variance = look(fitted.fit_).variances[-1] * model.scaling_.y_scale**2
         assert acting[which] == pytest.approx(variance.mean(), rel=1e-6)
     assert values["budget"]["asked"] == "30 actions"
 
@@ -244,9 +246,11 @@ def test_more_rows_than_the_exact_gp_can_take_get_bounds(folder, monkeypatch, pa
     """From passes over K where these are affordable, else from more neighbours, and it is said which."""
     model = IterGPRegressor.load(folder / "model.itergp")
     exact, truth = measuring.measured(model.fit_)["computational_share"], model.decompose(X[AT])
-    for module in (measuring, uncertainty):
+    for module in (measuring, shares, uncertainty):
         monkeypatch.setattr(module, "DENSE_ROWS", 10)
-    monkeypatch.setattr(measuring, "affordable_passes", lambda *_: passes)
+    for module in (measuring, shares):
+        monkeypatch.setattr(module, "affordable_passes", lambda *_: passes)
+    monkeypatch.setattr(shares, "FEW", N)
     columns, about = measuring.predictions(model.fit_, X[AT], 0.95)
     bound, share = columns["computational_std"] ** 2, about["computational_share"]
     assert (share["kind"], share["by_neighbours"]) == (kind, min(240, N))
@@ -271,13 +275,9 @@ def test_passes_are_made_where_they_take_a_small_part_of_the_time_of_the_fit(fol
     for seconds, expected in ((0.1 * check, 0), (0.1 * check + 0.25, 3), (1e6, uncertainty.PASSES)):
         assert price.affordable_passes(posterior, 10, seconds) == expected
     monkeypatch.setattr(measuring, "DENSE_ROWS", 10)
-    model._fit = replace(model.fit_, timings={"total": 20.0})
-    # 2 seconds, for 4 passes and more at 32 points, but not at 64
-    assert len(measuring._sample(model.fit_)[0]) == 32
-    model._fit = replace(model.fit_, timings={"total": 0.0})
-    monkeypatch.setattr(price, "seconds_of_pass", lambda posterior, points: 10.0)
-    rows, passes = measuring._sample(model.fit_)
-    assert (len(rows), passes) == (min(256, N), 0)
+    for seconds, expected in ((0.0, 0), (40.0 * check, 2), (1e6, uncertainty.PASSES)):
+        fit = replace(model.fit_, timings={"total": seconds})
+        assert measuring.affordable(fit, 200 if seconds else 1000) == expected
 
 
 def test_info_says_what_is_here_and_what_is_in_a_model(folder):

@@ -12,9 +12,9 @@ from sklearn.metrics import root_mean_squared_error
 from itergp import RBF, IterGPRegressor, MaxActions, Status, metrics
 from itergp.errors import InputError
 from itergp.fitted import points, shares as share
+from itergp.fitted.seen import positions
 from itergp.posterior.uncertainty import taken_apart
 from itergp.report import numbers
-from itergp.report.measure.numbers import positions
 from itergp.report.page.page import render
 
 N, TEST, ACTIONS, NEAR = 90, 40, 24, 5
@@ -267,13 +267,13 @@ def test_the_error_of_an_estimate_is_that_of_the_choice_of_points(model, monkeyp
     )
     found = share.parts(test, test.local(NEAR)[1], NEAR, None, seconds=1e6)
     parts = model.decompose(X_TEST[found.chosen])
-    close(found.share, parts.share, 1e-2)
+    close(found.share.value, parts.share, 1e-2)
     whole, rng, inside = model.decompose(X_TEST), np.random.default_rng(0), []
     for _ in range(200):
         rows = rng.permutation(TEST)[:20]
         mathematical, combined = whole.mathematical[rows], whole.combined[rows]
         some = share.Parts(test, rows, taken_apart(combined, mathematical, mathematical), TEST)
-        inside.append(abs(some.share - whole.share) <= some.error)
+        inside.append(abs(some.share.value - whole.share) <= some.error)
     assert 0.88 < np.mean(inside) < 0.99
 
 

@@ -10,10 +10,10 @@ from helpers import dense, given
 from itergp import IterGPRegressor, Matern32, MaxActions, Prior, PseudoInput, RandomAction, condition
 from itergp.fitted import shares as share
 from itergp.fitted.points import EachTarget, from_folds, from_test_data
+from itergp.fitted.shares import amount
 from itergp.posterior.targets import TargetPosterior
 from itergp.posterior.uncertainty import taken_apart
 from itergp.report import numbers
-from itergp.report.measure.words import amount
 from itergp.report.page.card import card
 
 N, TEST = 90, 30
@@ -123,7 +123,7 @@ def test_the_error_of_a_share_over_targets_is_that_of_the_choice_of_points():
         chosen = np.concatenate([rng.permutation(400)[:40]] * 4) + 400 * np.repeat(np.arange(4), 40)
         parts = taken_apart(variance[chosen], exact[chosen], exact[chosen])
         found = share.Parts(looked_at.some(chosen), chosen, parts, variance.size)
-        inside.append(abs(found.share - truth) <= found.error)
+        inside.append(abs(found.share.value - truth) <= found.error)
     assert 0.88 < np.mean(inside) < 0.99
 
 
@@ -155,5 +155,4 @@ def test_a_target_whose_share_is_hidden_by_the_variance_of_another_is_named():
     ids=["meet", "apart"],
 )
 def test_bounds_that_meet_are_said_once(upper, said):
-    share = {"value": 0.761, "upper": upper, "error": 0.027, "method": "estimate", "points": 40}
-    assert amount(share) == f"About 76 % ± 2.7 % {said}"
+    assert amount(0.761, 0.027, upper, "estimate", 40) == f"About 76 % ± 2.7 % {said}"
