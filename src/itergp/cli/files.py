@@ -3,10 +3,14 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from itergp.errors import InputError, StorageError
 from itergp.tables import Layout
+
+if TYPE_CHECKING:
+    from itergp.estimator.regressor import IterGPRegressor
+    from itergp.fitted.fit import Fit
 
 
 def existing(path: Path) -> Path:
@@ -42,15 +46,15 @@ def writable(path: Path, *inputs: Path) -> Path:
     return path
 
 
-def save_model(path: Path, model: Any, layout: Layout) -> None:
+def save_model(path: Path, fit: "Fit", layout: Layout) -> None:
     """Whole or not at all."""
     from itergp import storage
     from itergp.estimator.files import about
 
-    storage.save(path, model.posterior_, about(model.fit_) | {"table": layout.as_json()})
+    storage.save(path, fit.posterior, about(fit) | {"table": layout.as_json()})
 
 
-def load_model(path: Path) -> tuple[Any, Layout]:
+def load_model(path: Path) -> tuple["IterGPRegressor", Layout]:
     """A model, and how its inputs are made from a table; for models that Python wrote, by the names of
     their features."""
     from itergp.estimator.regressor import IterGPRegressor

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from itergp.cli.app import BudgetOption, HeaderOption, JsonOption, ModelArgument
 from itergp.cli.files import existing, load_model, save_model, writable
 from itergp.errors import ItergpError
 from itergp.tables import Layout, read_table
+
+if TYPE_CHECKING:
+    from itergp.estimator.regressor import IterGPRegressor
 
 OutOption = Annotated[
     Path | None, typer.Option(help="Where the model goes; MODEL itself is replaced by default.")
@@ -109,7 +112,13 @@ def _check(budget: str | None, cache: str = "auto") -> None:
 
 
 def _compute(
-    model: Any, budget: Any, text: str, work: Callable[[], Any], layout: Layout, out: Path, as_json: bool
+    model: "IterGPRegressor",
+    budget: str | None,
+    text: str,
+    work: Callable[[], object],
+    layout: Layout,
+    out: Path,
+    as_json: bool,
 ) -> None:
     """Compute, save, explain. Ctrl-C, SIGTERM and SIGHUP end the work, and wait until it is saved; then
     nothing can be lost."""
@@ -124,7 +133,7 @@ def _compute(
             if interrupts.asked:  # while the bar was prepared
                 raise KeyboardInterrupt
             work()
-        save_model(out, model, layout)
+        save_model(out, model.fit_, layout)
     values = described(model.fit_, layout, out)
     if not interrupts.asked and model.status_ is not Status.INTERRUPTED:
         try:

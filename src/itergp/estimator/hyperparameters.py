@@ -44,7 +44,9 @@ class Plan:
     policy: Any  # "auto" where it is chosen after learning, by the time that is left
     compute: Compute
     seed: int
-    learnable: Any = True  # whether a target tells something: values that differ; one flag for each
+    learnable: np.ndarray | bool = (
+        True  # whether a target tells something: values that differ; one flag for each
+    )
 
     @property
     def learns(self) -> bool:

@@ -19,6 +19,7 @@ from itergp.solver.problem import Problem
 from itergp.solver.run import solve
 from itergp.solver.schedule import Schedule, blocks_and_residuals, default_actions
 from itergp.solver.stopping import MaxActions, StoppingCriterion
+from itergp.storage import Checkpoint
 from itergp.storage.files import Tensors
 from itergp.storage.specs import decode, encode, putting, table
 
@@ -52,7 +53,7 @@ def policy_for(policy: Any, n: int, budget: Budget) -> Any:
     return BY_NAME[policy]()
 
 
-def policy_by_the_clock(problem: Problem, left: Budget, checkpoint: Any = None) -> Policy:
+def policy_by_the_clock(problem: Problem, left: Budget, checkpoint: Checkpoint | None = None) -> Policy:
     """The default schedule for the seconds that are left, on this machine. A fit that resumes goes on as
     it began."""
     if checkpoint is not None and "policy" in checkpoint.about:
@@ -174,13 +175,13 @@ class Machine:
         )
         solve(few, UnitVector(block_size=rows), MaxActions(rows))
 
-    def _timed(self, work: Callable[[], Any]) -> float:
+    def _timed(self, work: Callable[[], object]) -> float:
         taken = _seconds(work)
         self.spent += taken
         return taken
 
 
-def _seconds(work: Callable[[], Any]) -> float:
+def _seconds(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

@@ -1,7 +1,7 @@
 """Numbers as text: in sentences, on the page of a report, on the command line. All of them are here."""
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 MINUS = "\N{MINUS SIGN}"
 PERCENT = "\N{NO-BREAK SPACE}%"
@@ -53,14 +53,14 @@ def roughly(seconds: float) -> str:
 # no number.
 
 
-def finite(value: Any) -> float | None:
+def finite(value: object) -> float | None:
     """The value as a finite float, or None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return float(value)
 
 
-def column(values: list[Any], digits: int = 4) -> list[str]:
+def column(values: Sequence[object], digits: int = 4) -> list[str]:
     """Numbers that are compared: with more digits where they differ by little, as years do."""
     found = [v for v in map(finite, values) if v is not None]
     largest, spread = max(map(abs, found), default=0.0), max(found, default=0.0) - min(found, default=0.0)
@@ -72,7 +72,7 @@ def column(values: list[Any], digits: int = 4) -> list[str]:
     return [number(value, min(15, digits + max(0, close - 1))) for value in values]
 
 
-def number(value: Any, digits: int = 4) -> str:
+def number(value: object, digits: int = 4) -> str:
     """With so many significant digits, thousands separated; a power of ten below 0.001, and where digits
     end above 10^6."""
     v = finite(value)
@@ -91,7 +91,7 @@ def number(value: Any, digits: int = 4) -> str:
     return f"{v:,.{decimals}f}".replace("-", MINUS)
 
 
-def count(value: Any) -> str:
+def count(value: object) -> str:
     """A whole number where it is one, with thousands separated."""
     v = finite(value)
     if v is None:
@@ -99,12 +99,12 @@ def count(value: Any) -> str:
     return f"{int(v):,}".replace("-", MINUS) if v == int(v) else number(v, 3)
 
 
-def fixed_percent(value: Any, decimals: int = 1) -> str:
+def fixed_percent(value: object, decimals: int = 1) -> str:
     v = finite(value)
     return UNKNOWN if v is None else f"{100 * v:.{decimals}f}{PERCENT}".replace("-", MINUS)
 
 
-def duration(seconds: Any) -> str:
+def duration(seconds: object) -> str:
     v = finite(seconds)
     if v is None:
         return UNKNOWN
@@ -115,7 +115,7 @@ def duration(seconds: Any) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def memory(size: Any) -> str:
+def memory(size: object) -> str:
     v = finite(size)
     if v is None:
         return UNKNOWN

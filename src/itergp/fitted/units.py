@@ -9,7 +9,7 @@ import numpy as np
 from itergp.data.spread import CONSTANT, binary_unit, centre_and_spread
 from itergp.errors import InputError, PrecisionWarning
 from itergp.plots.slices import Data, training_data
-from itergp.posterior.uncertainty import Shares
+from itergp.posterior.uncertainty import Decomposition, Shares
 from itergp.validate import Array
 
 LARGEST = 1e100  # in scaled units: squares and sums of squares stay in float64
@@ -92,23 +92,23 @@ class Unscaled:
     """A posterior of scaled data as a Gaussian process in the units of the data: for pictures, which are
     of any process."""
 
-    process: Any
+    process: Any  # it may have no covariance
     scaling: Scaling
     own: bool = False  # whether each target has its own variances
 
-    def mean(self, X: Any) -> Array:
+    def mean(self, X: Array) -> Array:
         return self.scaling.mean(self.process.mean(self.scaling.inputs(X)))
 
-    def var(self, X: Any) -> Array:
+    def var(self, X: Array) -> Array:
         return self.scaling.variance(self.process.var(self.scaling.inputs(X)), self.own)
 
-    def cov(self, X0: Any, X1: Any = None) -> Array:
+    def cov(self, X0: Array, X1: Array | None = None) -> Array:
         covariance = self.process.cov(
             self.scaling.inputs(X0), None if X1 is None else self.scaling.inputs(X1)
         )
         return self.scaling.variance(covariance, self.own)
 
-    def decompose(self, X: Any) -> Any:
+    def decompose(self, X: Array) -> Decomposition:
         parts, back = self.process.decompose(self.scaling.inputs(X)), self.scaling.variance
         names = ("combined", "mathematical", "computational", "computational_lower", "computational_upper")
         return replace(parts, **{name: back(getattr(parts, name), self.own) for name in names})

@@ -1,10 +1,10 @@
 """The verdict and the warnings: sentences made of the numbers of a report, and of nothing else."""
 
 import math
-from typing import Any
 
 from itergp.fitted.formats import counted, passes, percent, roughly
 from itergp.fitted.shares import amount
+from itergp.report.page.text import Json
 
 SURPRISING = 3.0  # standard errors by which a coverage must differ to be called wrong
 
@@ -14,13 +14,13 @@ def title(targets: list[str], features: int) -> str:
     return f"{what} by {features} {'feature' if features == 1 else 'features'}"
 
 
-def verdict(values: dict[str, Any]) -> list[str]:
+def verdict(values: Json) -> list[str]:
     """What matters most comes first."""
     quality = [_quality(values, target) for target in values["targets"]]
     return [_share(values), *quality, _fit(values), values["fitted"]["ended"]]
 
 
-def _share(values: dict[str, Any]) -> str:
+def _share(values: Json) -> str:
     share, where = values["share"], _where(values)
     if values["fitted"]["status"] == "EXACT" and not share["value"] > 0:
         return (
@@ -37,7 +37,7 @@ def _share(values: dict[str, Any]) -> str:
     return f"{known} of the variance at {where} is computational. {_hidden(values)}{more}"
 
 
-def _hidden(values: dict[str, Any]) -> str:
+def _hidden(values: Json) -> str:
     """The target whose own share is much larger than that of all together."""
     shares = values["share"].get("by_target") or []
     largest = max(shares, default=0.0)
@@ -49,7 +49,7 @@ def _hidden(values: dict[str, Any]) -> str:
     )
 
 
-def _quality(values: dict[str, Any], target: dict[str, Any]) -> str:
+def _quality(values: Json, target: Json) -> str:
     m, sd = target["metrics"], target["unit_sd"]
     relative = (
         f" ({percent(m['rmse'][-1] / sd)} of the standard deviation of {target['name']})" if sd > 0 else ""
@@ -69,7 +69,7 @@ def _calibrated(coverage: float, count: int) -> str:
     return " They are wider than needed." if coverage > 0.95 + SURPRISING * error else ""
 
 
-def _fit(values: dict[str, Any]) -> str:
+def _fit(values: Json) -> str:
     f = values["fitted"]
     merged = "" if f["rows"] == f["distinct_rows"] else f" ({f['distinct_rows']:,} with different inputs)"
     total = f["seconds"]["total"]
@@ -81,12 +81,12 @@ def _fit(values: dict[str, Any]) -> str:
     )
 
 
-def _where(values: dict[str, Any]) -> str:
+def _where(values: Json) -> str:
     points = values["points"]
     return f"{points['count']:,} {'test points' if points['source'] == 'test data' else 'held-out rows'}"
 
 
-def warnings(values: dict[str, Any], shown: int) -> list[str]:
+def warnings(values: Json, shown: int) -> list[str]:
     found = [
         f"{row['name']} ({row['words']}) is {row['value']:.4g}: learning ran into the bound."
         for row in values["hyperparameters"]

@@ -23,18 +23,18 @@ TILES = (
 )
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """Anything as text of an HTML page."""
     return html.escape(str(value), quote=True)
 
 
-def prose(sentence: Any) -> str:
+def prose(sentence: object) -> str:
     """A sentence in which a number stays on the line of its unit, and what stands in backticks is code."""
     kept = re.sub(r"(?<=\d) (?=(?:%|±|(?:s|ms|min|h|MB|GB)\b))", "\N{NO-BREAK SPACE}", text(sentence))
     return re.sub(r"`([^`<>]{1,60})`", r"<code>\1</code>", kept)
 
 
-def name(value: Any) -> str:
+def name(value: object) -> str:
     """A name from the data: kept apart from the direction of the text around it, and cut in height where
     it is endless."""
     return f'<bdi class="name">{text(value)}</bdi>'
@@ -242,7 +242,7 @@ def relevance(numbers: Json) -> str:
     return table("Relevance of the features", head, body[:LISTED], "t-bars") + (folded if rest > 0 else "")
 
 
-def _bar(share: Any) -> str:
+def _bar(share: object) -> str:
     v = min(1.0, max(0.0, finite(share) or 0.0))
     rail = '<rect class="rail" width="160" height="12" rx="2"/>'
     fill = f'<rect class="fill" width="{160 * v:.1f}" height="12" rx="2"/>'

@@ -2,20 +2,20 @@
 
 import json
 from os import PathLike
-from typing import Any
 
 from itergp.errors import StorageError
+from itergp.report.page.text import Json
 from itergp.storage.replacing import file_path, replacing
 
 
-def write_page(path: str | PathLike[str], numbers: dict[str, Any]) -> None:
+def write_page(path: str | PathLike[str], numbers: Json) -> None:
     """The HTML page of these numbers."""
     from itergp.report.page.page import render
 
     _write(path, render(numbers))
 
 
-def write_twin(path: str | PathLike[str], numbers: dict[str, Any]) -> None:
+def write_twin(path: str | PathLike[str], numbers: Json) -> None:
     """The numbers themselves, as JSON."""
     _write(path, json.dumps(numbers, allow_nan=False, indent=1) + "\n")
 
