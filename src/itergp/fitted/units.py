@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from itergp.data.spread import CONSTANT, binary_unit, centre_and_spread
 from itergp.errors import InputError, PrecisionWarning
@@ -49,7 +50,7 @@ class Scaling:
 
     # To scaled units.
 
-    def inputs(self, X: Array) -> Array:
+    def inputs(self, X: ArrayLike) -> Array:
         return _bounded("X", (X - self.x_mean) / self.x_scale)
 
     def targets(self, y: Array) -> Array:
@@ -96,19 +97,19 @@ class Unscaled:
     scaling: Scaling
     own: bool = False  # whether each target has its own variances
 
-    def mean(self, X: Array) -> Array:
+    def mean(self, X: ArrayLike) -> Array:
         return self.scaling.mean(self.process.mean(self.scaling.inputs(X)))
 
-    def var(self, X: Array) -> Array:
+    def var(self, X: ArrayLike) -> Array:
         return self.scaling.variance(self.process.var(self.scaling.inputs(X)), self.own)
 
-    def cov(self, X0: Array, X1: Array | None = None) -> Array:
+    def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> Array:
         covariance = self.process.cov(
             self.scaling.inputs(X0), None if X1 is None else self.scaling.inputs(X1)
         )
         return self.scaling.variance(covariance, self.own)
 
-    def decompose(self, X: Array) -> Decomposition:
+    def decompose(self, X: ArrayLike) -> Decomposition:
         parts, back = self.process.decompose(self.scaling.inputs(X)), self.scaling.variance
         names = ("combined", "mathematical", "computational", "computational_lower", "computational_upper")
         return replace(parts, **{name: back(getattr(parts, name), self.own) for name in names})
