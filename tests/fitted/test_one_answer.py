@@ -37,7 +37,7 @@ def model(request):
 @pytest.mark.parametrize("method", ["exact", "estimate", "neighbours"])
 def test_report_card_and_command_line_say_the_same_share(model, method, monkeypatch):
     if method != "exact":
-        monkeypatch.setattr(shares, "EXACT_ROWS", 0)
+        monkeypatch.setattr(shares, "DENSE_ROWS", 0)
         monkeypatch.setattr(shares, "affordable_passes", lambda *_: 3 if method == "estimate" else 0)
     fit = replace(model.fit_)
     assert known_share(fit) is None  # nothing is measured for a card
@@ -54,7 +54,7 @@ def test_report_card_and_command_line_say_the_same_share(model, method, monkeypa
 
 def test_a_saved_model_has_the_same_share_as_the_one_that_was_fitted(model, tmp_path, monkeypatch):
     """Also where passes are counted by what they cost: that is in the file."""
-    monkeypatch.setattr(shares, "EXACT_ROWS", 0)
+    monkeypatch.setattr(shares, "DENSE_ROWS", 0)
     model.save(tmp_path / "m.itergp")
     loaded = look(IterGPRegressor.load(tmp_path / "m.itergp").fit_).share
     assert loaded == look(model.fit_).share
