@@ -50,8 +50,7 @@ def coverage(y: ArrayLike, mean: ArrayLike, var: ArrayLike, quantile: float = GA
 def calibration_curve(
     y: ArrayLike, mean: ArrayLike, var: ArrayLike, levels: ArrayLike = LEVELS
 ) -> np.ndarray:
-    """The share of observations inside the central interval of each level; equal to the levels if
-    calibrated."""
+    """The share of observations inside the central interval of each level: the levels, if calibrated."""
     asked = as_float64("levels", levels)
     if asked.ndim != 1 or not ((asked > 0) & (asked < 1)).all():
         raise InputError(
@@ -61,14 +60,12 @@ def calibration_curve(
 
 
 def sharpness(var: ArrayLike) -> float:
-    """The mean predictive standard deviation: of two calibrated forecasts, the sharper one is more
-    informative."""
+    """The mean predictive standard deviation. Of two calibrated forecasts, the sharper one says more."""
     return float(np.mean(np.sqrt(as_float64("var", var))))
 
 
 def mean_and_interval(values: ArrayLike, axis: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over repetitions, and half the width of its 95 % interval (Student's t); NaN for a single
-    repetition."""
+    """Mean over repetitions, and half the width of its 95 % interval (Student's t); NaN for just one."""
     values = as_float64("values", values)
     if values.ndim == 0 or values.shape[axis] == 0:
         raise InputError(

@@ -29,8 +29,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _claim(memory: "_Chunk | _Square", what: str, start: int, stop: int) -> bool:
-    """Claim start to stop of `rows`, or of `filled`; False if another state has already continued from
-    here."""
+    """Claim start to stop of `rows`, or of `filled`; False if another state has claimed it already."""
     with _CLAIMING:
         free = getattr(memory, what) == start
         if free:
@@ -330,7 +329,7 @@ def _solve(L: np.ndarray, B: np.ndarray, transposed: bool = False) -> np.ndarray
 
 
 def cholesky_keeping(S: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky of S without the columns whose pivot is below `least`: the factor, and the kept columns in
+    """Cholesky of S without columns whose pivot is below `least`: the factor, and the kept columns in
     order."""
     kept = np.arange(S.shape[0])
     while kept.size:

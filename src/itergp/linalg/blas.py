@@ -56,8 +56,7 @@ class Limits:
             library.set_num_threads(before if least is None else least)
 
     def after_fork(self) -> None:
-        """After a fork only the forking thread continues in the child: release what other threads held, and
-        the lock."""
+        """In a forked child only the forking thread continues: release what other threads held."""
         self.lock = threading.Lock()
         others = [holder for holder, (thread, _) in self.holders.items() if thread != threading.get_ident()]
         for holder in others:

@@ -106,7 +106,7 @@ class Gram:
         return Gram(kernel, X, replace(compute, dtype="float64"))
 
     def fine_enough(self, N: np.ndarray, compute: Compute) -> "Gram":
-        """Switch to float64 tiles if float32 was not requested and its rounding is no longer far below the
+        """Switch to float64 tiles, unless float32 was requested or its rounding is still far below the
         noise."""
         if compute.dtype != "auto" or self.dtype != np.float32:
             return self
@@ -148,7 +148,7 @@ class Gram:
         return self._symmetric(V, first, tick)[first:]
 
     def multiply_in_float64(self, V: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
-        """K V with float64 tiles, whatever the dtype, for results that must not carry its rounding: one
+        """K V with float64 tiles, whatever the dtype, for results that must not carry its rounding: 1
         pass."""
         double = np.dtype("float64")
         out = self._symmetric(V, 0, tick, double, self.cache if self.dtype == double else TileCache(0))
@@ -180,8 +180,7 @@ class Gram:
         return self.dense(self.X, self.X[rows])
 
     def dense(self, X0: np.ndarray, X1: np.ndarray) -> np.ndarray:
-        """k(X0, X1) in float64 for any points; all kernel entries are computed here, where inputs are
-        centred."""
+        """k(X0, X1) in float64 for any points; all kernel entries are computed here, on centred inputs."""
         with blas_threads(self.compute.threads):
             out = self.engine.dense(self.kernel, self._centred(X0), self._centred(X1), np.dtype("float64"))
         self.work.add(0, out.size)
@@ -374,7 +373,6 @@ class Earlier:
     def likelihood(
         self, kernel: Kernel, y: np.ndarray, N: np.ndarray, share: np.ndarray, tick: Tick = no_tick
     ) -> tuple[np.ndarray, Slopes, float]:
-        """-log p(y_i | y_J) of each chosen row, and the gradients of their sum, for any parameters of the
-        kernel: see `Engine.likelihood`."""
+        """-log p(y_i | y_J) of each chosen row, and the gradients of their sum: see `Engine.likelihood`."""
         given = Conditionals(self.X, y, N, share, self.chosen, self.J)
         return self.engine.likelihood(kernel, given, self.threads, tick)

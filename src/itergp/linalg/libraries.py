@@ -70,8 +70,7 @@ def require_working_room() -> None:
 
 
 def workers(asked: int | None, each: float) -> int:
-    """How many threads may call BLAS at once, each with its own memory: limited by cores and address
-    space."""
+    """How many threads may call BLAS at once, each with its own memory, within cores and address space."""
     most, room = min(asked or cores(), cores()), address_space()
     return most if room is None else max(1, min(most, int(room / 2 // (THREAD + BUFFERS + each))))
 

@@ -1,4 +1,4 @@
-"""Diagonal-plus-low-rank matrices P = diag(d) + U U^T with their inverse: preconditioners (Remark S1,
+"""Diagonal-plus-low-rank matrices P = diag(d) + U U^T and inverses: preconditioners (Remark S1,
 corrected)."""
 
 from dataclasses import dataclass

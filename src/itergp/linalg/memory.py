@@ -15,8 +15,7 @@ PROC, CGROUPS = "/proc", "/sys/fs/cgroup"
 
 
 class Group(NamedTuple):
-    """The files of one control group; `idle` is the line of `stat` with the file cache that the kernel
-    reclaims first."""
+    """The files of one control group; `idle` is the line of `stat` with the file cache reclaimed first."""
 
     limit: str
     used: str

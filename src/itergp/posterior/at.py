@@ -1,4 +1,4 @@
-"""A posterior at points: what predictions there have in common is computed once, when it is first needed."""
+"""A posterior at points: what predictions share is computed once, on first use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,18 +27,18 @@ class Path:
 
 @dataclass(frozen=True, eq=False)
 class At:
-    """A posterior at the points X: `mean`, `var`, `path`, `local`, `decompose` and `certify` there."""
+    """A posterior at the points X: `mean`, `var`, `path`, `local`, `decompose` and `certify`."""
 
     posterior: "Posterior"
-    X: np.ndarray  # checked
+    X: np.ndarray  # validated
 
     def knowing(self, **values: Any) -> "At":
-        """The same with these values, which need not be computed."""
+        """The same with precomputed values."""
         self.__dict__.update(values)
         return self
 
     def some(self, points: slice) -> "At":
-        """At some of the points."""
+        """At a subset of the points."""
         return At(self.posterior, self.X[points]).knowing(k0=self.k0[points], W=self.W[:, points])
 
     @cached_property
@@ -52,7 +52,7 @@ class At:
         return self.posterior.state.factor.solve(self.inner_products(), self.posterior.rank)
 
     def inner_products(self) -> np.ndarray:
-        """Q^T k_x for each point, (i, m): what does not depend on the noise."""
+        """Q^T k_x for each point, (i, m): the part that does not depend on the noise."""
         state, gram = self.posterior.state, self.posterior.problem.gram
         if not state.rank:
             return np.zeros((0, len(self.X)))
@@ -76,8 +76,8 @@ class At:
 
     @cached_property
     def var(self) -> np.ndarray:
-        """k_i(x, x) = k0 - sum_j w_j^2, one after the other, so that more computation can only lower it.
-        Cost O(m n i)."""
+        """k_i(x, x) = k0 - sum_j w_j^2, in order, so that more computation can only lower it. Cost O(m n
+        i)."""
         variance = self.k0.copy()
         for w in self.W:
             variance -= w * w
@@ -88,7 +88,7 @@ class At:
         return self.mean, self.var
 
     def path(self, ranks: Sequence[int] | np.ndarray | None = None) -> Path:
-        """Mean and variance after each prefix of the actions, at the cost of the last."""
+        """Mean and variance after each prefix of the actions, at the cost of the last one."""
         problem, last = self.posterior.problem, self.posterior.rank
         wanted = _checked_ranks(ranks, last)
         z, W, k0 = self.posterior.state.z[:last], self.W, self.k0
@@ -105,7 +105,7 @@ class At:
         return Path(wanted, np.stack([means[j] for j in each]), np.stack([variances[j] for j in each]))
 
     def local(self, neighbours: int) -> "LocalAt":
-        """With the unit vectors of the nearest rows as actions of each point's own."""
+        """Add the unit vectors of the nearest rows as actions for each point."""
         return LocalAt(self, min(neighbours, self.posterior.problem.n))
 
     def decompose(self, method: str = "auto", passes: int | None = None) -> Decomposition:
@@ -117,13 +117,13 @@ class At:
 
 @dataclass(frozen=True, eq=False)
 class LocalAt:
-    """A posterior with local actions at the points of `at`, which has what it shares with the global one."""
+    """A posterior with local actions at the points of `at`, which holds what both share."""
 
     at: At
     neighbours: int
 
     def knowing(self, **values: Any) -> "LocalAt":
-        """The same with these values, which need not be computed."""
+        """The same with precomputed values."""
         self.__dict__.update(values)
         return self
 
@@ -167,7 +167,7 @@ class LocalAt:
         require_bytes(
             8.0 * rows.size * state.rank * 2,
             f"{state.rank} weights at {rows.size} neighbours",
-            "Predict in batches.",
+            "Predict in smaller batches.",
         )
         H = np.zeros((rows.size, 0))
         if state.rank:

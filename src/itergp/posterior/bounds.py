@@ -1,12 +1,12 @@
 """Bounds on the exact GP's variance from a few passes over K.
 
-For any weights c, with e = k_x - K_hat c, the exact GP has k_*(x, x) = k0 - c^T (k_x + e) - e^T K_hat^{-1}
-e. So
+For any weights c, with e = k_x - K_hat c, the exact GP has k_*(x, x) = k0 - c^T (k_x + e) - e^T K_hat^{-1} e.
+So
 
     k0 - c^T (k_x + e) - e^T N^{-1} e  <=  k_*(x, x)  <=  k0 - c^T (k_x + e).
 
-Weights come from the actions and the nearest rows of each point, then from conjugate gradients on all
-points at once. How they were found does not matter: the bounds rest on the last product alone, which is in
+Weights come from the actions and the nearest rows of each point, then from conjugate gradients on all points
+at once. The bounds do not depend on how weights were found: they use only the last product, which is in
 float64.
 """
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from itergp.posterior.at import At
     from itergp.posterior.combined import Posterior
 
-BYTES = 2**30  # of the arrays n x points that are alive at once
+BYTES = 2**30  # for the n x points arrays that are alive at once
 ARRAYS = 8
-POINTS = 256  # at once, at most
-INDEPENDENT = 1e-7  # what is left of a unit direction that others span
+POINTS = 256  # points per block, at most
+INDEPENDENT = 1e-7  # what is left of a unit direction in the span of others
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """c for each point, n x m, and K c as far as it is known: what conjugate gradients start from."""
+    """c for each point, n x m, and K c as far as it is known: the start of conjugate gradients."""
 
     C: np.ndarray
     KC: np.ndarray
@@ -50,7 +50,7 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """K_hat C = K_x for a block of points, on all rows but those `without`; P approximates K_hat."""
+    """K_hat C = K_x for a block of points, on all rows except `without`; P approximates K_hat."""
 
     posterior: "Posterior"
     K_x: np.ndarray
@@ -61,7 +61,7 @@ class System:
         return self.posterior.problem
 
     def outside(self, V: np.ndarray) -> np.ndarray:
-        """V, zero on the rows that are left out."""
+        """V, set to zero on the excluded rows."""
         V[self.without] = 0.0
         return V
 
@@ -70,8 +70,7 @@ class System:
 
 
 def variance_bounds(at: "At", neighbours: int, passes: int) -> Bounds:
-    """At any points, a block of them after the other; `passes` for each block, the one that checks among
-    them."""
+    """Bounds at any points, block by block; `passes` per block include the one that checks."""
     posterior, problem, found = at.posterior, at.posterior.problem, []
     for points in batches(len(at.X), problem.n):
         some = at.some(points)
@@ -86,15 +85,14 @@ def joined(found: list[Bounds]) -> Bounds:
 
 
 def batches(points: int, n: int) -> list[slice]:
-    """Blocks of about the same size, which fit the memory."""
+    """Blocks of about equal size that fit in memory."""
     most = int(np.clip(BYTES // (8 * ARRAYS * n), 16, POINTS))
     ends = np.linspace(0, points, -(-points // most) + 1).astype(int).tolist()
     return [slice(a, b) for a, b in itertools.pairwise(ends)]
 
 
 def initial(system: System, g: np.ndarray, J: np.ndarray, g_J: np.ndarray) -> Weights:
-    """C = Q g + E_J g_J without the rows that are left out, and K C from K Q and the columns of the
-    neighbours: no pass."""
+    """C = Q g + E_J g_J without the excluded rows, and K C from K Q and the neighbours' columns: no pass."""
     basis, F = system.posterior.state.basis, system.without
     m = len(J)
     require_bytes(
@@ -114,7 +112,7 @@ def initial(system: System, g: np.ndarray, J: np.ndarray, g_J: np.ndarray) -> We
 
 
 def bounded(system: System, k0: np.ndarray, weights: Weights, passes: int) -> Bounds:
-    """Improve the weights, all passes but the last; then one product in float64 says how good they are."""
+    """Improve the weights with all passes but the last, which measures their accuracy in float64."""
     problem, gram = system.problem, system.problem.gram
     K_x, N = system.outside(system.K_x), problem.N[:, None]
     C = improved(system, weights, passes - 1)
@@ -136,8 +134,7 @@ def bounded(system: System, k0: np.ndarray, weights: Weights, passes: int) -> Bo
 
 
 def improved(system: System, weights: Weights, passes: int) -> np.ndarray:
-    """Block conjugate gradients, preconditioned by the by-products: every point may use the directions of
-    all of them."""
+    """Preconditioned block conjugate gradients: every point may use the directions of all."""
     problem, C = system.problem, weights.C
     if passes < 1:
         return C
@@ -153,7 +150,7 @@ def improved(system: System, weights: Weights, passes: int) -> np.ndarray:
         A = S.T @ KS
         try:
             L = scipy.linalg.cho_factor((A + A.T) / 2 + np.diag(tau), lower=True)
-        except np.linalg.LinAlgError:  # without noise, rounding hides what is left
+        except np.linalg.LinAlgError:  # without noise, rounding hides the remainder
             break
         B = scipy.linalg.cho_solve(L, S.T @ R)
         C, R = C + S @ B, R - KS @ B
@@ -164,7 +161,7 @@ def improved(system: System, weights: Weights, passes: int) -> np.ndarray:
 
 
 def directions(system: System, Z: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of these columns, as the tiles will see it, zero on the rows that are left out."""
+    """An orthonormal basis of these columns, rounded as in the tiles, zero on the excluded rows."""
     Z = system.outside(Z)
     norms = np.linalg.norm(Z, axis=0)
     some = norms > 0

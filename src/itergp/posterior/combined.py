@@ -1,5 +1,4 @@
-"""The combined posterior GP(mu_i, k_i): mathematical plus computational uncertainty, valid whenever you
-stop (Eq. 6)."""
+"""The combined posterior GP(mu_i, k_i): mathematical plus computational uncertainty, always valid (Eq. 6)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from itergp.solver.state import State, Status, Step
 from itergp.solver.stopping import MaxActions, StoppingCriterion
 from itergp.validate import count, inputs, noise_variance
 
-NEW_ROWS = 1000  # `extend` acts on each new row up to here, and on so many of them at random beyond
+NEW_ROWS = 1000  # `extend` acts on each new row up to this number; beyond, on this number of them at random
 
 
 def condition(
@@ -40,10 +39,10 @@ def condition(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> "Posterior":
-    """Condition a prior on data, with as much computation as `stop` allows, spent as `policy` says.
+    """Condition a prior on data, with as much computation as `stop` allows, using the actions of `policy`.
 
-    Without a policy: the exact GP up to 2,048 rows; beyond, a block of pseudo-inputs, Krylov blocks, then
-    deflated residuals. Without `stop`: all of it, or 512 actions.
+    The default policy is the exact GP up to 2,048 rows; beyond, a block of pseudo-inputs, Krylov blocks, then
+    deflated residuals. The default `stop` is all of it, or 512 actions.
     """
     problem = Problem(prior, X, y, noise, compute)
     policy = default_policy(problem.n) if policy is None else policy
@@ -55,7 +54,7 @@ def condition(
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """A Gaussian process again: `mean`, `var`, `cov`. Immutable; `refine` and `extend` return new ones."""
+    """A Gaussian process: `mean`, `var`, `cov`. Immutable; `refine` and `extend` return new posteriors."""
 
     problem: Problem
     state: State
@@ -65,7 +64,7 @@ class Posterior:
 
     def at(self, X: ArrayLike) -> At:
         """This posterior at points: `mean`, `var`, `path(ranks)`, `local(neighbours)`, `decompose()` and
-        `certify()` of the result share what they have in common."""
+        `certify()` of the result share their common computations."""
         return At(self, self._inputs(X))
 
     def mean(self, X: ArrayLike) -> np.ndarray:
@@ -73,11 +72,11 @@ class Posterior:
         return self.at(X).mean
 
     def var(self, X: ArrayLike) -> np.ndarray:
-        """k_i(x, x), of the latent function. Cost O(m n i)."""
+        """k_i(x, x), the variance of the latent function. Cost O(m n i)."""
         return self.at(X).var
 
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
-        """The variance of a new observation: latent plus noise, that of the training data unless given."""
+        """The variance of a new observation: latent plus noise (by default that of the training data)."""
         at = self.at(X)
         return at.var + self.noise_at(at.X, noise)
 
@@ -94,14 +93,14 @@ class Posterior:
         return covariance
 
     def path(self, X: ArrayLike, ranks: Sequence[int] | None = None) -> Path:
-        """Mean and variance after each prefix of the actions, at the cost of the last."""
+        """Mean and variance after each prefix of the actions, at the cost of the last one."""
         return self.at(X).path(ranks)
 
     def noise_at(self, X: np.ndarray, noise: ArrayLike | None) -> np.ndarray | float:
         if noise is None:
             if np.ndim(self.problem.noise):
                 raise InputError(
-                    "noise is missing: the training noise is one value per row, so give the noise at X."
+                    "noise is missing: the training noise is one value per row, so pass the noise at X."
                 )
             return float(self.problem.noise)
         return noise_variance("noise", noise, len(X))
@@ -114,7 +113,7 @@ class Posterior:
     def refine(
         self, policy: Any = None, stop: StoppingCriterion | None = None, callback: Callback | None = None
     ) -> "Posterior":
-        """The same posterior after more computation: the same policy goes on unless another is given."""
+        """The posterior after more computation: continues the same policy unless another is given."""
         policy = self.policy if policy is None else policy
         if policy is None:
             policy = default_policy(self.problem.n)
@@ -124,8 +123,7 @@ class Posterior:
         )
 
     def append(self, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = None) -> "Posterior":
-        """The posterior with more data and the same actions: no prediction changes until `refine`
-        (Thm. S7)."""
+        """The posterior with more data, same actions: no prediction changes until `refine` (Thm. S7)."""
         state = extend(self.state, X, y, noise)
         return Posterior(state.problem, state, self.policy)
 
@@ -137,8 +135,8 @@ class Posterior:
         policy: Any = None,
         stop: StoppingCriterion | None = None,
     ) -> "Posterior":
-        """The posterior with more data, and with actions on the new rows, or those of `policy`; `append` is
-        without (as is `policy=False`)."""
+        """The posterior with more data and with actions on the new rows, or those of `policy`. With
+        `policy=False`, or with `append`, no action is taken."""
         appended = self.append(X, y, noise)
         if policy is False:
             return appended
@@ -154,7 +152,7 @@ class Posterior:
         after = Posterior(state.problem, state, self.policy).refine(policy, stop)
         return Posterior(after.problem, after.state, self.policy)
 
-    # What was done.
+    # Diagnostics.
 
     @property
     def rank(self) -> int:
@@ -166,8 +164,7 @@ class Posterior:
 
     @property
     def actions(self) -> Any:
-        """The orthonormal actions, n x r: a NumPy array, or a SciPy sparse matrix where all of them are
-        sparse."""
+        """The orthonormal actions, n x r: a NumPy array, or a SciPy sparse matrix if all are sparse."""
         return self.state.basis.actions(self.rank)
 
     @property
@@ -175,21 +172,20 @@ class Posterior:
         return self.state.trace
 
     def preconditioner(self) -> DiagonalPlusLowRank:
-        """P = N + U U^T, made of the by-products: `P @ V`, `P.solve(V)`."""
+        """The preconditioner P = N + U U^T, a by-product of the run: `P @ V`, `P.solve(V)`."""
         return self.state.preconditioner()
 
-    # Other rooms of this house.
+    # Shortcuts to other modules.
 
     def local(self, neighbours: int = 60) -> LocalPosterior:
-        """The same posterior with actions of its own for each test point: the unit vectors of its nearest
-        rows."""
+        """The same posterior with additional actions per test point: the unit vectors of its nearest rows."""
         return LocalPosterior(self, count("neighbours", neighbours))
 
     def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> Decomposition:
-        """Combined variance = mathematical + computational: exact up to 4,096 rows, between bounds beyond.
+        """Combined variance = mathematical + computational: exact up to 4,096 rows, bounds beyond.
 
-        `method` is "exact", "estimate" (bounds from `passes` products with K for each 256 points; with 0,
-        from more neighbours), "certificate" (no product, often loose), or "auto".
+        `method` is "exact", "estimate" (bounds from `passes` products with K per 256 points; with 0, from
+        more neighbours), "certificate" (no product, often loose), or "auto".
         """
         return self.at(X).decompose(method, passes)
 
@@ -198,7 +194,7 @@ class Posterior:
         return self.at(X).certify()
 
     def computational_share(self, X: ArrayLike, probes: int = 8, passes: int = 10) -> Share:
-        """The computational share of the variance over X, estimated with its error, for `passes` products."""
+        """The computational share of the variance over X, estimated by `passes` products, with its error."""
         return computational_share(
             self, self._inputs(X), count("probes", probes, least=2), count("passes", passes)
         )
@@ -210,13 +206,13 @@ class Posterior:
 
     def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the latent function at X, (size, m) or (size, m, t): exact up to 2,000 points,
-        beyond as functions."""
+        function draws beyond."""
         return sample(self, self._inputs(X), count("size", size), count("seed", seed, least=0))
 
     def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> SampleFunction:
         """Draws that are functions, defined everywhere: call the result at any X.
 
-        `.rests_on` says what they are made of, and how near their variance is to that of the posterior, as
+        `.rests_on` describes how they were made, and how close their variance is to that of the posterior, as
         measured.
         """
         return sample_function(

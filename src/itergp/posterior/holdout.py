@@ -1,9 +1,8 @@
-"""Held-out predictions without a refit: the actions that were taken, with the rows of a fold set to zero
-(errata page).
+"""Held-out predictions without a refit: the same actions, with the rows of a fold set to zero (errata page).
 
-The posterior from the rows outside a fold F, for the actions Q_{-F} = Q with its rows F set to zero, at
-the rows of F. Every product it needs is in K Q or in a small kernel tile, so there is no pass over K. It
-is optimistic by what the choice of the actions, and the hyper-parameters, took from y_F.
+The posterior from the rows outside a fold F, for the actions Q_{-F} = Q with its rows F set to zero, at the
+rows of F. Every product it needs is in K Q or in a small kernel tile, so there is no pass over K. It is
+optimistic, because the actions and the hyper-parameters were chosen with y_F.
 """
 
 from dataclasses import dataclass
@@ -17,15 +16,14 @@ from itergp.posterior.bounds import Bounds, System, batches, bounded, initial, j
 from itergp.posterior.combined import Posterior
 from itergp.posterior.local import LocalActions, rounding, unique_rows
 
-MIXED = 1e-4  # of tau: within one precision they hardly differ by more
-# of what is subtracted, over |G|; at most 4.2 of these units were measured
+MIXED = 1e-4  # ratio of taus: within one precision they hardly differ by more
+# of the subtracted terms, over |G|; at most 4.2 of these units were measured
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
 class WithoutFold:
-    """What predictions at the rows F need, from the rows outside F alone; `kept` are the actions that L is
-    of."""
+    """What predictions at the rows F need, from the rows outside F alone; `kept` are the actions of L."""
 
     posterior: Posterior
     F: np.ndarray
@@ -36,8 +34,7 @@ class WithoutFold:
 
     @staticmethod
     def of(posterior: Posterior, F: np.ndarray) -> "WithoutFold":
-        """G_{-F} = G - Q_F^T (K_hat Q)_F - (.)^T + Q_F^T K_hat_FF Q_F, and the same for what stands on the
-        right."""
+        """G_{-F} = G - Q_F^T (K_hat Q)_F - (.)^T + Q_F^T K_hat_FF Q_F; the right-hand sides likewise."""
         problem, state, r = posterior.problem, posterior.state, posterior.rank
         Q_F, KQ_F = state.basis.rows(F)[:, :r], fine_products(posterior, F)
         K_FF = tile(posterior, F, F)
@@ -59,8 +56,7 @@ class WithoutFold:
         return Path(ranks, np.stack(means), np.stack([problem.above_floor(k0 - fall[c], k0) for c in counts]))
 
     def local(self, neighbours: int, which: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance with local actions on top, the unit vectors of the nearest rows outside the
-        fold; at `which` of F."""
+        """Mean and variance with local actions on the nearest rows outside the fold; at `which` of F."""
         problem, which = self.posterior.problem, np.arange(self.F.size) if which is None else which
         actions, K_hat_Q = self._actions(neighbours, which)
         residual = problem.b[actions.rows] - K_hat_Q @ _solve(self.L, self.z, transposed=True)
@@ -70,7 +66,7 @@ class WithoutFold:
         return problem.with_prior_mean(actions.X, mean), problem.above_floor(variance, k0)
 
     def variance_bounds(self, neighbours: int, passes: int, which: np.ndarray) -> Bounds:
-        """Of the exact GP from the rows outside the fold, at `which` of F."""
+        """Variance of the exact GP from the rows outside the fold, at `which` of F."""
         posterior, F, found = self.posterior, self.F, []
         for some in batches(which.size, posterior.problem.n):
             X = posterior.problem.X[F[which[some]]]
@@ -96,7 +92,7 @@ class WithoutFold:
         return LocalActions(problem, X, self.W[:, which], rows, J, H, jitter), K_hat_Q
 
     def _rows_of_products(self, rows: np.ndarray) -> np.ndarray:
-        """Rows of K_hat Q_{-F}, for the actions that are kept."""
+        """Rows of K_hat Q_{-F}, for the kept actions."""
         posterior, basis = self.posterior, self.posterior.state.basis
         KQ = (
             products(posterior, rows)[:, self.kept]
@@ -105,8 +101,7 @@ class WithoutFold:
         return KQ + posterior.problem.N[rows, None] * basis.rows(rows)[:, self.kept]
 
     def _nearest_outside(self, X: np.ndarray, m: int) -> np.ndarray:
-        """The m rows outside the fold that are nearest to each point: they are among the m + |F| nearest
-        of all."""
+        """The m rows outside the fold nearest to each point: they are among the m + |F| nearest of all."""
         problem = self.posterior.problem
         J = problem.gram.nearest(X, min(m + self.F.size, problem.n))
         outside_first = np.argsort(np.isin(J, self.F), axis=1, kind="stable")
@@ -114,7 +109,7 @@ class WithoutFold:
 
 
 def exact_without(posterior: Posterior, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The exact GP from the rows outside F, at F, of a posterior with as many actions as rows.
+    """The exact GP from the rows outside F, at F, for a posterior with as many actions as rows.
 
     With A = (K_hat^{-1})_FF: mean y_F - A^{-1} v_F, variance of the latent function diag(A^{-1}) - N_F.
     """
@@ -135,26 +130,26 @@ def exact_variance_without(posterior: Posterior, L: np.ndarray, F: np.ndarray) -
 
 
 def _latent(A: np.ndarray, posterior: Posterior, F: np.ndarray) -> np.ndarray:
-    """diag(A^{-1}) - N_F, but not below what any data allow: beyond that only by rounding."""
+    """diag(A^{-1}) - N_F, but not below the least possible value, which only rounding can undercut."""
     problem = posterior.problem
     k0 = problem.prior.var(problem.X[F])
     return np.clip(np.diag(np.linalg.inv(A)) - problem.N[F], problem.variance_floor(k0), k0)
 
 
 def prefix(posterior: Posterior, rank: int) -> Posterior:
-    """The posterior after the first `rank` of its actions; no product is made."""
+    """The posterior after the first `rank` of its actions; needs no product."""
     state = posterior.state.believing(posterior.state.belief.prefix(rank))
     return Posterior(posterior.problem, state, posterior.policy)
 
 
 def with_targets(posterior: Posterior) -> Posterior:
-    """The posterior with its targets, where a file did not keep them."""
+    """The posterior with its targets restored, if a file did not store them."""
     state = posterior.state.with_targets()
     return posterior if state is posterior.state else Posterior(state.problem, state, posterior.policy)
 
 
 def products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
-    """(K Q)_rows; computed anew where a file did not keep them."""
+    """(K Q)_rows; recomputed if a file did not store them."""
     state = posterior.state
     if isinstance(state.basis.KQ, Columns):
         return state.basis.KQ.rows(rows)[:, : state.rank]
@@ -162,11 +157,11 @@ def products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
 
 
 def fine_products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
-    """(K Q)_rows, in float64 where some products are coarser than others.
+    """(K Q)_rows, in float64 if some products are coarser than others.
 
-    A unit vector inside the fold vanishes with it, and what is left of its row of G is the difference
-    between two roundings of the same entries: of float64 products, and of float32 ones. It would be data
-    with the tiny tau of a float64 product.
+    A unit vector inside the fold vanishes with it, and what is left of its row of G is the difference between
+    two roundings of the same entries: of float64 products, and of float32 ones. It would count as data with
+    the tiny tau of a float64 product.
     """
     state, X = posterior.state, posterior.problem.X
     tau = state.tau[: state.rank]
@@ -182,12 +177,12 @@ def tile(posterior: Posterior, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # n
 
 
 def _factor(G: np.ndarray, tau: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
-    """L, and the actions that it is of: all of them, unless rounding exceeds its bound.
+    """L, and its actions: all of them, unless rounding exceeds its bound.
 
-    Without the rows F, actions may be nothing, or independent one by one and dependent together: then some
-    Q_{-F} w is nothing, and w^T G_{-F} w nothing but rounding. So `tau`, which is in G, is raised to that:
-    the actions are observed with so much noise. What stands on the right is of the size of rounding too in
-    such a direction, so it hardly counts there.
+    Without the rows F, actions may vanish, or be linearly dependent: then some Q_{-F} w is zero, and w^T
+    G_{-F} w is only rounding. So `tau`, which is in G, is raised to that: the actions are observed with that
+    much noise. In such a direction the right-hand side is also of the size of rounding, so it has little
+    effect.
     """
     raised = np.maximum(tau, rounding)
     return cholesky_keeping((G + G.T) / 2 + np.diag(raised - tau), 0.5 * raised)

@@ -1,7 +1,7 @@
-"""Local actions: each test point acts on its nearest training rows too, on top of the global actions.
+"""Local actions: each test point also acts on its nearest training rows, in addition to the global actions.
 
-Every entry of the extended Gram matrix is in K Q or in a small kernel tile, so there is no pass over K.
-Each marginal is the exact combined posterior for the actions [Q, E_J] of that point: k_* <= k_local <= k_i
+Every entry of the extended Gram matrix is in K Q or in a small kernel tile, so there is no pass over K. Each
+marginal is the exact combined posterior for the actions [Q, E_J] of that point: k_* <= k_local <= k_i
 (DESIGN, section 3).
 """
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
     from itergp.posterior.uncertainty import Certificate, Decomposition
 
-BATCH, FEW = 256, 32  # test points at once, with few and with many neighbours
-NEIGHBOURS = 60  # unless told otherwise
+BATCH, FEW = 256, 32  # test points per batch, with few and with many neighbours
+NEIGHBOURS = 60  # by default
 
 
 @dataclass(frozen=True, eq=False)
 class LocalPosterior:
-    """Marginals of a Gaussian process: `mean`, `var`, and what is made of them.
+    """Marginals of a Gaussian process: `mean`, `var`, and what follows from them.
 
-    There is no covariance, as each point has actions of its own. Use `posterior.cov(X)`, or
+    There is no covariance, as each point has its own actions. Use `posterior.cov(X)`, or
     `posterior.refine(UnitVector(order=rows), ...)` on the union of the neighbours, then `cov`.
     """
 
@@ -39,8 +39,8 @@ class LocalPosterior:
     neighbours: int
 
     def at(self, X: ArrayLike) -> "LocalAt":
-        """This posterior at points: `mean`, `var`, `decompose()` and `certify()` of the result share what
-        they have in common."""
+        """This posterior at points: `mean`, `var`, `decompose()` and `certify()` of the result share their
+        common computations."""
         return self.posterior.at(X).local(self.neighbours)
 
     def mean(self, X: ArrayLike) -> np.ndarray:
@@ -62,29 +62,27 @@ class LocalPosterior:
         return self.at(X).decompose(method, passes)
 
     def certify(self, X: ArrayLike) -> "Certificate":
-        """The global certificate, with the local variance as the upper bound; the mean's error by the
-        triangle."""
+        """The global certificate, with the local variance as upper bound, and a wider bound on the mean."""
         return self.at(X).certify()
 
 
 @dataclass(frozen=True, eq=False)
 class LocalActions:
-    """The unit vectors of the rows around each point, on top of actions with L L^T = G and K_hat Q.
+    """The unit vectors of the rows near each point, in addition to actions with L L^T = G and K_hat Q.
 
-    For the actions of a posterior, and for those of a fold without its rows.
+    Used for the actions of a posterior, and for those of a fold without its rows.
     """
 
     problem: Problem
     X: np.ndarray  # the points
     W: np.ndarray  # L^{-1} Q^T k_x, (r, points)
     rows: np.ndarray  # all neighbours
-    J: np.ndarray  # which of the rows are next to each point, (points, neighbours)
+    J: np.ndarray  # which of the rows are near each point, (points, neighbours)
     H: np.ndarray  # B^T: the rows of K_hat Q L^{-T}
     jitter: float
 
     def act(self, mean: np.ndarray, variance: np.ndarray, residual: np.ndarray) -> None:
-        """Change means and variances of the global actions to those with local ones, in batches;
-        `residual` is that of the rows."""
+        """Update means and variances by the local actions, in batches; `residual` is that of the rows."""
         threads, batch = self._batches()
 
         def act(start: int) -> None:
@@ -100,13 +98,12 @@ class LocalActions:
         elif threads == 1:
             with blas_threads(1):
                 list(map(act, starts))
-        else:  # many small matrices: one thread for each batch, not several for each matrix
+        else:  # many small matrices: one thread per batch, not several per matrix
             with blas_threads(1), ThreadPoolExecutor(threads) as pool:
                 list(pool.map(act, starts))
 
     def _batches(self) -> tuple[int, int]:
-        """Threads, and how many points each handles at once: these and the weights of their neighbours fit
-        in memory."""
+        """Threads, and points per thread, such that these and their neighbours' weights fit in memory."""
         m, r = self.J.shape[1], len(self.W)
         each = 8.0 * (m + 1) * (5 * m + 2 * r + 1)
         threads = workers(self.problem.compute.threads, each * BATCH)
@@ -147,8 +144,7 @@ class LocalActions:
 
 
 def rounding(posterior: "Posterior", neighbours: int) -> float:
-    """tau on the local block too, for the rows of K Q that enter: the incoherent part of it, whatever the
-    number of rows."""
+    """tau on the local block too, for the rows of K Q that enter: its incoherent part."""
     problem, state = posterior.problem, posterior.state
     own = UNIT["float64"] * float(problem.gram.diagonal().max()) * 64 * neighbours
     of_products = min(
@@ -159,8 +155,8 @@ def rounding(posterior: "Posterior", neighbours: int) -> float:
 
 
 def robust_cholesky(S: np.ndarray, jitter: float) -> np.ndarray:
-    """Batched Cholesky; where a matrix is indefinite by rounding, its diagonal is raised, which only
-    raises variances."""
+    """Batched Cholesky; where rounding leaves a matrix indefinite, its diagonal is raised: larger
+    variances."""
     try:
         return np.linalg.cholesky(S)
     except np.linalg.LinAlgError:
@@ -171,6 +167,6 @@ def robust_cholesky(S: np.ndarray, jitter: float) -> np.ndarray:
 
 
 def unique_rows(J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All rows that are there, and which of them each is."""
+    """All distinct rows, and the index of each row in them."""
     rows, position = np.unique(J, return_inverse=True)
     return rows, position.reshape(J.shape)

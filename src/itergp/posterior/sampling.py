@@ -16,16 +16,16 @@ from itergp.prior.kernel import Kernel, RandomFeatures
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
 
-CHECKED = 16  # rows of the data, and points between them, where the draws are compared with the posterior
-AT_ONCE = 2**20  # values of features in memory
+CHECKED = 16  # rows of the data, and points between them, at which draws are compared with the posterior
+AT_ONCE = 2**20  # values of features held in memory
 
 
 def sample(posterior: "Posterior", X: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """Exact joint draws where the points are few; beyond, function draws (random features) evaluated at X.
+    """Exact joint draws for few points; beyond, function draws (random features) evaluated at X.
 
-    Matheron's rule draws (f(X_*), Q^T y') from the prior and corrects by Q^T (y - y'). With the prior
-    covariance of that pair factorised exactly, y' cancels, and what is left is a draw from N(mu_i, k_i):
-    that is what is drawn.
+    Matheron's rule draws (f(X_*), Q^T y') from the prior and corrects by Q^T (y - y'). If the prior
+    covariance of that pair is factorised exactly, y' cancels, which leaves a draw from N(mu_i, k_i): that is
+    what is drawn.
     """
     if len(X) > JOINT_POINTS:
         return sample_function(posterior, size, seed)(X)
@@ -40,15 +40,14 @@ def sample(posterior: "Posterior", X: np.ndarray, size: int, seed: int) -> np.nd
 
 @dataclass(frozen=True, eq=False)
 class SampleFunction:
-    """Draws from the posterior as functions: f'(.) + k(., X) C (y - y'), the same wherever and whenever
-    evaluated."""
+    """Draws from the posterior as functions: f'(.) + k(., X) C (y - y'), the same in every evaluation."""
 
     posterior: "Posterior"
     features: "Features"
-    loads: np.ndarray  # of the features in f', (F, size * t)
+    loads: np.ndarray  # weights of the features in f', (F, size * t)
     weights: np.ndarray  # C (b - y'), (n, size * t)
     size: int
-    exact: bool  # False where random features stand in for the prior
+    exact: bool  # False if random features approximate the prior
 
     def __call__(self, X: ArrayLike) -> np.ndarray:
         posterior = self.posterior
@@ -62,9 +61,10 @@ class SampleFunction:
         return draws + (mean[:, None] if mean.ndim == 1 else mean)
 
     def var(self, X: ArrayLike) -> np.ndarray:
-        """The variance of such draws at X, with these features: `posterior.var(X)`, were they not random.
+        """The variance of these draws at X, given the features; `posterior.var(X)` if the features were
+        exact.
 
-        Cost O(m n) for each feature.
+        Cost O(m n) per feature.
         """
         X = self.posterior._inputs(X)
         return np.concatenate([self._var(X[some]) for some in self.features.blocks(len(X))])
@@ -83,7 +83,7 @@ class SampleFunction:
 
     @cached_property
     def rests_on(self) -> str:
-        """What the draws are made of, and how good they are: measured when asked for, as by `var`."""
+        """How the draws were made, and their accuracy: measured on request, by `var`."""
         if self.exact:
             return "exact features"
         X, rng = self.posterior.problem.X, np.random.default_rng(0)
@@ -112,9 +112,9 @@ def sample_function(posterior: "Posterior", size: int, seed: int, features: int 
     loads = rng.standard_normal((Phi.size, draws)) + 1j * rng.standard_normal((Phi.size, draws))
     noise = np.sqrt(problem.N)[:, None] * rng.standard_normal((problem.n, draws))
     y_prior = Phi.draws(problem.X, loads) + noise
-    b = np.tile(problem.b, (1, size))  # targets of each draw lie side by side
+    b = np.tile(problem.b, (1, size))  # the targets of each draw are adjacent
     projected = state.basis.inner(b - y_prior)[: state.rank]
-    # rounding is noise too
+    # rounding counts as noise
     projected -= np.sqrt(state.tau[: state.rank])[:, None] * rng.standard_normal((state.rank, draws))
     c = state.factor.solve_transposed(state.factor.solve(projected, state.rank), state.rank)
     return SampleFunction(posterior, Phi, loads, state.basis.combine(c), size, exact)
@@ -140,7 +140,6 @@ class Features:
 
 
 def _features(kernel: Kernel, rng: np.random.Generator, size: int, d: int) -> RandomFeatures:
-    """Features of a sum of independent processes: exact ones where they are few, and `size` random ones
-    for each other."""
+    """Features of a sum of independent processes: exact ones if they are few, else `size` random ones."""
     parts = [part.finite_features() or part.random_features(rng, size, d) for part in kernel.summands()]
     return lambda X: np.concatenate([part(X) for part in parts], axis=1)

@@ -1,9 +1,8 @@
-"""Several targets, each with a noise of its own: K and the actions are shared, the belief is each target's.
+"""Several targets, each with its own noise: K and the actions are shared, each target has its own belief.
 
-The actions are chosen in one run with the smallest of the noises. Krylov spaces do not depend on the
-noise; the precision of the products and the criteria that end a run do, and must do for the target that
-asks most of them. What each target's own noise makes of these actions follows from Q and K Q, without a
-pass over K (`solver/more_data.py`).
+The actions are chosen in one run with the smallest noise. Krylov spaces do not depend on the noise, but the
+precision of the products and the stopping criteria do, and must satisfy the most demanding target. The belief
+of each target, with its own noise, follows from Q and K Q without a pass over K (`solver/more_data.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,8 +28,7 @@ from itergp.validate import count
 
 
 def common_noise(noise: np.ndarray) -> Any:
-    """The noise of the run that chooses the actions, from that of each target: (t,), or (t, n) where it
-    differs between rows."""
+    """The noise of the run that chooses the actions, from that of each target: (t,), or (t, n) if per row."""
     return float(noise.min()) if noise.ndim == 1 else noise.min(axis=0)
 
 
@@ -38,13 +36,13 @@ def common_noise(noise: np.ndarray) -> Any:
 class TargetPosterior:
     """A Gaussian process for each target: `mean` and `var` are (m, t), `cov` is (m, m, t). Immutable.
 
-    `shared` is the run that chose the actions, for all targets with their smallest noise; `each` are the
-    posteriors of the targets with their own. `problem`, `state`, `trace` and the like are those of
+    `shared` is the run that chose the actions, for all targets with their smallest noise; `each` holds the
+    posteriors of the targets with their own noise. `problem`, `state`, `trace` and the like are those of
     `shared`.
     """
 
     shared: Posterior
-    noise: np.ndarray  # (t,), or (t, n) where it differs between rows
+    noise: np.ndarray  # (t,), or (t, n) if it differs between rows
 
     def __post_init__(self) -> None:
         t, n = self.shared.problem.targets, self.shared.problem.n
@@ -58,7 +56,7 @@ class TargetPosterior:
 
     @cached_property
     def each(self) -> tuple[Posterior, ...]:
-        """One posterior for each target; computed when they are first asked for."""
+        """One posterior per target; computed on first use."""
         state = self.shared.state
         return tuple(
             Posterior(belief.problem, state.believing(belief), self.policy)
@@ -68,7 +66,7 @@ class TargetPosterior:
     # Predictions.
 
     def at(self, X: ArrayLike) -> "TargetsAt":
-        """These posteriors at points: what they have in common there is computed once."""
+        """These posteriors at points: common computations are done once."""
         return TargetsAt(self, self.shared._inputs(X))
 
     def mean(self, X: ArrayLike) -> np.ndarray:
@@ -78,14 +76,13 @@ class TargetPosterior:
         return self.at(X).var
 
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
-        """The variance of a new observation: latent plus noise, each target's own unless given, a number
-        or one per target."""
+        """The variance of a new observation: latent plus noise (default: each target's own)."""
         return self.var(X) + self.noise_at(noise)
 
     def noise_at(self, noise: ArrayLike | None) -> np.ndarray:
         if noise is None and self.noise.ndim == 2:
             raise InputError(
-                "noise is missing: the training noise differs between rows, so give that of new observations."
+                "noise is missing: the training noise differs between rows, so pass that of new observations."
             )
         return self.noise if noise is None else _of_targets(noise, self.problem.targets)
 
@@ -103,7 +100,7 @@ class TargetPosterior:
         return _each_field([at.certify() for at in self.at(X).each()])
 
     def computational_share(self, X: ArrayLike, probes: int = 8, passes: int = 10) -> tuple[Share, ...]:
-        """One for each target."""
+        """One per target."""
         return tuple(one.computational_share(X, probes, passes) for one in self.each)
 
     def worst_case_error(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
@@ -128,7 +125,7 @@ class TargetPosterior:
         return np.random.default_rng(seed).integers(2**53, size=self.problem.targets).tolist()
 
     def local(self, neighbours: int = 60) -> "LocalTargets":
-        """With actions of its own for each test point: the unit vectors of its nearest rows."""
+        """With additional actions per test point: the unit vectors of its nearest rows."""
         return LocalTargets(self, count("neighbours", neighbours))
 
     # More computation, more data.
@@ -146,7 +143,7 @@ class TargetPosterior:
         policy: Any = None,
         stop: StoppingCriterion | None = None,
     ) -> "TargetPosterior":
-        """With more data; `noise` is one value for each target, as before unless given."""
+        """With more data; `noise` is one value per target, unchanged by default."""
         more = self.noise_at(noise)
         shared = self.shared.extend(X, y, common_noise(more), policy, stop)
         if np.array_equal(more, self.noise):
@@ -157,7 +154,7 @@ class TargetPosterior:
             shared, np.concatenate([before, np.repeat(more[:, None], new, axis=1)], axis=1)
         )
 
-    # What was done, for all targets.
+    # Diagnostics, for all targets.
 
     @property
     def problem(self) -> Problem:
@@ -198,10 +195,10 @@ class TargetPosterior:
 
 @dataclass(frozen=True, eq=False)
 class TargetsAt:
-    """The posteriors of several targets at the points X; products with the actions are the same for all."""
+    """The posteriors of several targets at the points X; products with the actions are shared."""
 
     posterior: TargetPosterior
-    X: np.ndarray  # checked
+    X: np.ndarray  # validated
 
     @cached_property
     def _products(self) -> np.ndarray:
@@ -234,7 +231,7 @@ class TargetsAt:
 
 @dataclass(frozen=True, eq=False)
 class LocalTargets:
-    """Local actions for each target: marginals (m, t). The nearest rows are the same for all."""
+    """Local actions for each target: marginals (m, t). The nearest rows are shared."""
 
     posterior: TargetPosterior
     neighbours: int
@@ -301,14 +298,13 @@ class TargetSamples:
 
     @property
     def rests_on(self) -> str:
-        """As for one target, of each of them: their noises differ, and so does what is left of the
-        variance."""
+        """As for one target, but per target: their noise differs, and so does the accuracy of the draws."""
         if self.exact:
             return self.each[0].rests_on
         return "\n".join(f"target {i}: {one.rests_on}" for i, one in enumerate(self.each))
 
     def var(self, X: ArrayLike) -> np.ndarray:
-        """The variance of such draws at X with these features, (m, t)."""
+        """The variance of these draws at X given the features, (m, t)."""
         return _beside([one.var(X) for one in self.each])
 
     def __call__(self, X: ArrayLike) -> np.ndarray:
@@ -316,13 +312,12 @@ class TargetSamples:
 
 
 def _beside(found: Sequence[np.ndarray]) -> np.ndarray:
-    """Arrays of each target as one: targets come last."""
+    """Stack the arrays of all targets; targets come last."""
     return np.stack(found, axis=-1)
 
 
 def _each_field(found: list[Any]) -> Any:
-    """Records of arrays, one for each target, as one record; what is no array is told of the least exact
-    of them."""
+    """Combine one record of arrays per target into one; other fields are those of the least exact target."""
     columns = {part.name: [getattr(one, part.name) for one in found] for part in fields(found[0])}
     least = min(range(len(found)), key=lambda i: getattr(found[i], "exact", True))
     return type(found[0])(

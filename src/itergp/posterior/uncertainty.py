@@ -1,4 +1,4 @@
-"""How far from the exact GP? Exactly (small n), estimated with an error bar, or certified. Never mixed up."""
+"""Distance to the exact GP: exact (small n), estimated with an error bar, or certified. Never mixed up."""
 
 import math
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from itergp.posterior.at import At
     from itergp.posterior.combined import Posterior
 
-POINTS = 256  # test points handled at once: n x POINTS numbers
+POINTS = 256  # test points per batch: n x POINTS numbers
 PASSES = 4  # of an estimate
-# so many times the neighbours are where an estimate starts; half of that at more points than these
+# an estimate starts from this multiple of the neighbours; half of it for more points than these
 WIDER, MANY = 4, 1000
-# of the variance: where rounding cannot have added more, a posterior of rank n is the exact GP
+# share of the variance: if rounding cannot have added more, a posterior of rank n is the exact GP
 NOTHING = 1e-6
 
 
 class Shares:
-    """What is computational of the whole variance, over all points."""
+    """The computational part of the variance, summed over all points."""
 
     combined: np.ndarray
     computational: np.ndarray
@@ -44,7 +44,7 @@ class Shares:
 
     @property
     def share_bounds(self) -> tuple[float, float]:
-        """The least and the most that the share can be."""
+        """The lower and upper bound of the share."""
         return ratio(self.computational_lower, self.combined)[0], ratio(
             self.computational_upper, self.combined
         )[0]
@@ -52,11 +52,11 @@ class Shares:
 
 @dataclass(frozen=True)
 class Decomposition(Shares):
-    """combined = mathematical + computational, per point, the rounding of products counted as computational.
+    """combined = mathematical + computational, per point; the rounding of products counts as computational.
 
-    `exact` says whether the parts are exact; if not, `computational` is its lower bound, and the truth
-    lies between `computational_lower` and `computational_upper`, guaranteed. `method` says how they were
-    found: "exact", "neighbours" (what so many `neighbours` for each point would remove), "estimate"
+    `exact` says whether the parts are exact; if not, `computational` is its lower bound, and the true value
+    is between `computational_lower` and `computational_upper`, guaranteed. `method` says how they were
+    computed: "exact", "neighbours" (what that number of `neighbours` per point would remove), "estimate"
     (these, and passes over K) or "certificate".
     """
 
@@ -72,8 +72,8 @@ class Decomposition(Shares):
 
 @dataclass(frozen=True)
 class Certificate:
-    """variance_lower <= k_*(x, x) <= variance_upper, and |mu_*(x) - mu_i(x)| <= mean_error. Guaranteed;
-    often loose."""
+    """variance_lower <= k_*(x, x) <= variance_upper, |mu_*(x) - mu_i(x)| <= mean_error: guaranteed, often
+    loose."""
 
     variance_lower: np.ndarray
     variance_upper: np.ndarray
@@ -84,8 +84,8 @@ class Certificate:
 class Share:
     """An estimate of sum_x k_comp(x) / sum_x k_i(x), from random probes.
 
-    `error` is its standard error, `half_width` that of an interval; what the passes left unsolved makes
-    the estimate too low by at most `bias_bound`, over these probes.
+    `error` is its standard error, `half_width` gives an interval. What the passes left unsolved makes the
+    estimate too low by at most `bias_bound`, over these probes.
     """
 
     estimate: float
@@ -94,13 +94,12 @@ class Share:
     probes: int
 
     def half_width(self, level: float = 0.95) -> float:
-        """estimate +- this holds the truth with that probability, but for the bias: Student's t, as the
-        probes are few."""
+        """Half the width of an interval with this coverage, apart from the bias: Student's t."""
         return half_width(self.error, self.probes, level)
 
 
 def ratio(parts: np.ndarray, wholes: np.ndarray, of: float = math.inf) -> tuple[float, float]:
-    """sum(parts) / sum(wholes), and its standard error where these are a random choice from `of` of them."""
+    """sum(parts) / sum(wholes), and its standard error if these are a random sample from `of` of them."""
     m, total = len(wholes), float(wholes.sum())
     if not total > 0:
         return 0.0, 0.0
@@ -110,7 +109,7 @@ def ratio(parts: np.ndarray, wholes: np.ndarray, of: float = math.inf) -> tuple[
 
 
 def half_width(error: float, number: int, level: float = 0.95) -> float:
-    """Of a central interval, from a standard error over so many values: by Student's t."""
+    """Half-width of a central interval, from a standard error over this number of values: by Student's t."""
     return float(stdtrit(number - 1, 0.5 + level / 2)) * error if error > 0 else 0.0
 
 
@@ -121,7 +120,7 @@ def decompose(
     method: str = "auto",
     passes: int | None = None,
 ) -> Decomposition:
-    """These variances at the points, of the posterior or of its local actions, taken apart."""
+    """Decompose these variances at the points, of the posterior or of its local actions."""
     posterior = at.posterior
     choice("method", method, ("auto", "exact", "estimate", "certificate"))
     passes = PASSES if passes is None else count("passes", passes, least=0)
@@ -145,8 +144,7 @@ def decompose(
 
 
 def more_neighbours(posterior: "Posterior", neighbours: int, points: int) -> int:
-    """How many an estimate gives to each point: none where as many actions as rows leave only rounding to
-    be found."""
+    """How many neighbours an estimate gives to each point: none if rank n leaves only rounding."""
     n = posterior.problem.n
     return (
         0
@@ -158,7 +156,7 @@ def more_neighbours(posterior: "Posterior", neighbours: int, points: int) -> int
 def taken_apart(
     combined: np.ndarray, lower: np.ndarray, upper: np.ndarray, method: str = "exact", neighbours: int = 0
 ) -> Decomposition:
-    """From bounds on k_*; combined variances are never below it, but by rounding."""
+    """From bounds on k_*; combined variances are below it only by rounding."""
     most = np.clip(combined - lower, 0.0, combined)
     least = np.clip(combined - upper, 0.0, most)
     return Decomposition(
@@ -167,7 +165,7 @@ def taken_apart(
 
 
 def is_exact(posterior: "Posterior") -> bool:
-    """As many actions as rows, and a rounding that adds next to nothing.
+    """Whether there are as many actions as rows, and rounding adds almost nothing.
 
     At rank n, k_i - k_* <= 2 tau |c|^2, where c are the weights of the exact GP, and k_* >= c^T N c.
     """
@@ -208,14 +206,14 @@ def variance_by(L: np.ndarray, posterior: "Posterior", X: np.ndarray) -> np.ndar
 
 
 def unexplained(at: "At") -> tuple[np.ndarray, np.ndarray]:
-    """e_x = k_x - K_hat Q g with g = G^{-1} Q^T k_x: what of k_x the actions have not seen, n x m; and g."""
+    """e_x = k_x - K_hat Q g with g = G^{-1} Q^T k_x: the part of k_x not seen by the actions; and g."""
     problem, state = at.posterior.problem, at.posterior.state
     K_x, g = problem.gram.dense(problem.X, at.X), state.factor.solve_transposed(at.W, state.rank)
     return K_x - state.basis.KQ.combine(g) - problem.N[:, None] * state.basis.combine(g), g
 
 
 def certify(at: "At") -> Certificate:
-    """From e_x, the residual and the noise alone, with the rounding of products counted (errata page)."""
+    """From e_x, the residual and the noise alone, including the rounding of products (errata page)."""
     problem, state, k0, variance = at.posterior.problem, at.posterior.state, at.k0, at.var
     lowest = problem.N.min()
     if not lowest > 0:  # without noise nothing bounds K_hat^{-1}
@@ -239,8 +237,8 @@ def certify(at: "At") -> Certificate:
 
 
 def computational_share(posterior: "Posterior", X: np.ndarray, probes: int, passes: int) -> Share:
-    """For random signs xi, E[xi^T k_comp(X, X) xi] = sum_x k_comp(x), and so for k_i: the ratio over the
-    same probes.
+    """For random signs xi, E[xi^T k_comp(X, X) xi] = sum_x k_comp(x), and likewise for k_i: the ratio over
+    the same probes.
 
     A probe is a point with k_xi = k(X_train, X) xi and the prior variance xi^T k(X, X) xi.
     """
@@ -266,7 +264,7 @@ def rkhs_error(posterior: "Posterior") -> tuple[float, float]:
     problem = posterior.problem
     if problem.n > DENSE_ROWS:
         raise InputError(
-            f"rkhs_error needs the exact GP, so at most {DENSE_ROWS} rows; there are {problem.n}."
+            f"rkhs_error needs the exact GP, so it takes at most {DENSE_ROWS} rows; there are {problem.n}."
         )
     K_hat = problem.K_hat()
     K = K_hat - np.diag(problem.N)

@@ -25,8 +25,7 @@ MOST_SUMMANDS = 8  # when a product of sums is expanded
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """A leaf kernel (one that contains no other) as a part of a larger one: the structure that engines
-    read."""
+    """A leaf kernel (one that contains no other) as a part of a larger one, as engines read it."""
 
     kernel: "Kernel"
     path: str = ""  # path of its parameters in the larger kernel, such as "left.kernel."
@@ -71,8 +70,7 @@ class Kernel(ABC):
         return [Term(self)]
 
     def summands(self) -> list["Kernel"]:
-        """Kernels without sums that add up to this one; a product of sums is expanded if that gives only a
-        few."""
+        """Kernels without sums that add up to this one; products of sums are expanded if that gives few."""
         return [self]
 
     def diagonal(self, X: Array) -> Array:

@@ -13,8 +13,7 @@ FAR = 1e8  # in lengthscales: above this, rounding would be visible in float64 t
 
 
 def measured(kernel: Callable[[Any, Any], Any], X: np.ndarray) -> float:
-    """4 + 2 x the largest single-precision error over u k(x, x): between rows, and between rows and points
-    near them."""
+    """4 + 2 x the largest single-precision error over u k(x, x), between rows, and rows and nearby points."""
     X, moved = X[:ROWS], X[:MOVED]
     towards = moved[::-1] - moved
     points = np.concatenate([X, *(moved + step * towards for step in 10.0 ** -np.arange(1, 7))])

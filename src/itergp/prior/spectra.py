@@ -22,8 +22,8 @@ ORTHOGONAL = 64  # mutually orthogonal directions per batch
 
 
 def isotropic(rng: np.random.Generator, size: int, dimension: int, radius: Radius) -> Frequencies:
-    """`size` frequencies and their weights: the expectation of sum_j w_j exp(i omega_j^T (x - x')) is the
-    kernel."""
+    """`size` frequencies and weights: the kernel is the expectation of sum_j w_j exp(i omega_j^T (x -
+    x'))."""
     u, weights = tail_probabilities(rng, size)
     return radius(u)[:, None] * _directions(rng, size, dimension), weights
 
@@ -81,8 +81,7 @@ def tail_probabilities(rng: np.random.Generator, size: int) -> tuple[np.ndarray,
 
 
 def _directions(rng: np.random.Generator, size: int, dimension: int) -> np.ndarray:
-    """Uniform on the sphere, with orthogonal neighbours: frequencies of similar radius cover all
-    directions."""
+    """Uniform on the sphere, with orthogonal neighbours: similar radii cover all directions."""
     at_once = min(dimension, ORTHOGONAL)
     Q, R = np.linalg.qr(rng.standard_normal((-(-size // at_once), dimension, at_once)))
     Q *= np.sign(np.einsum("bii->bi", R[:, :at_once]))[:, None]  # removes LAPACK's sign convention

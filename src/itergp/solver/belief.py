@@ -1,5 +1,4 @@
-"""Belief: what the actions so far say about v*. Only this passes from computation to inference and to
-files."""
+"""Belief: what the actions so far say about v*. Only this goes on to inference and to files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -61,8 +60,7 @@ class Belief:
     # Other beliefs.
 
     def knowing(self, **known: Any) -> "Belief":
-        """The same belief, with precomputed `representer_weights`, `residual`, `training_variance` or
-        `trace_GA`."""
+        """The same belief, with some of the values that follow from it precomputed."""
         belief = replace(self)
         vars(belief).update(known)  # where cached properties store their values
         return belief

@@ -19,8 +19,7 @@ from itergp.solver.state import State, Status
 
 
 def step(state: State, policy: Any, room: float = np.inf, tick: Tick = no_tick) -> State:
-    """One iteration: at most `room` actions are accepted; the rest of the block waits for the next
-    iteration."""
+    """One iteration: at most `room` actions are accepted; the rest of the block waits for the next one."""
     began = time.perf_counter()
     work, (passes, entries) = state.problem.gram.work, state.problem.gram.work.mine
     with _threads_of_blas(state):
@@ -157,8 +156,8 @@ def accept(state: State, room: float = np.inf) -> State:
 
 
 def accept_waiting(state: State) -> State:
-    """Accept what a budget cut off the last block: it is already paid for, and does not count against the
-    next call."""
+    """Accept what a budget cut off the last block: already paid for, it must not count against the next
+    call."""
     state = accept(state)
     return replace(state, progress=replace(state.progress, actions=state.rank))
 

@@ -102,8 +102,7 @@ def _same_A(belief: Belief, problem: Problem) -> Factor | None:
 
 
 def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
-    """(K Q)[n:], at least as accurate as the products on the old rows; sparse ones from columns, in
-    float64."""
+    """(K Q)[n:], at least as accurate as on the old rows; sparse ones from columns, in float64."""
     gram, out = problem.gram, np.zeros((problem.n - n, basis.size))
     sparse, Q = basis.sparse_actions()
     if sparse.any():

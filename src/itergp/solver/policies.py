@@ -32,8 +32,7 @@ Turns = tuple[tuple[Callable[[State], Actions], StoppingCriterion | None], ...]
 
 
 class Policy(ABC):
-    """A callable state -> actions; everything else is optional, also for classes that do not derive from
-    this."""
+    """A callable state -> actions; everything else is optional, also for classes not derived from this."""
 
     # True if it ends by itself, by returning None: dependent actions do not end it
     finite: ClassVar[bool] = False
@@ -73,7 +72,7 @@ def unit_vectors(rows: np.ndarray, n: int) -> sp.csc_array:
 
 @dataclass(frozen=True, eq=False)
 class UnitVector(Policy):
-    """s_i = e_j (IterGP-Chol, Thm. S3): rows in sequence, at random, by largest variance, or as listed. No
+    """s_i = e_j (IterGP-Chol, Thm. S3): rows in sequence, at random, by largest variance, or listed. No
     pass."""
 
     finite: ClassVar[bool] = True
@@ -120,8 +119,7 @@ class UnitVector(Policy):
 
 @dataclass(frozen=True, eq=False)
 class PseudoInput(Policy):
-    """s_i = k(X, z_i) (IterGP-PI): inducing points Z, or a number of random training inputs. One pass per
-    block."""
+    """s_i = k(X, z_i) (IterGP-PI): inducing points Z, or a number of random rows. One pass per block."""
 
     finite: ClassVar[bool] = True
     inducing_points: Any = None  # Z (m, d), a number, or None: random training inputs as long as requested
@@ -277,8 +275,7 @@ class RandomAction(Policy):
 
 @dataclass(frozen=True, eq=False)
 class BlockKrylov(Policy):
-    """Pseudo-inputs first, then columns of the last K Q_b together with the residual: most variance per
-    pass."""
+    """Pseudo-inputs, then columns of the last K Q_b together with the residual: most variance per pass."""
 
     block_size: int = 64
 
@@ -378,7 +375,7 @@ class SparseBlock(Policy):
 
 @dataclass(frozen=True, eq=False)
 class Adversarial(Policy):
-    """n - 1 actions that are K_hat-orthogonal to v*, then v*: nothing is learned until the end (Prop. 2 is
+    """n - 1 actions that are K_hat-orthogonal to v*, then v*: nothing is learned before (Prop. 2 is
     tight)."""
 
     finite: ClassVar[bool] = True

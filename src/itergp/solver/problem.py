@@ -170,8 +170,7 @@ class Problem:
         return new
 
     def reweighted(self, noise: ArrayLike, y: ArrayLike) -> "Problem":
-        """The same inputs with other noise and targets, as when rows merge; K is kept, finer if this noise
-        needs it."""
+        """The same inputs with other noise and targets, as when rows merge; K is kept, finer if needed."""
         y = targets("y", y, self.n).copy()
         if y.shape != self.y.shape:
             raise InputError(f"y has shape {y.shape}; expected {self.y.shape}, as in the first data.")

@@ -45,8 +45,7 @@ class StoppingCriterion(ABC):
         return False
 
     def contradicted(self, begun: Progress, state: State, true_residual: np.ndarray) -> bool:
-        """True if this criterion was met, but would not be with the residual b - K_hat v computed from
-        scratch."""
+        """True if this criterion was met, but would not be with the residual b - K_hat v recomputed."""
         return False
 
     def __or__(self, other: "StoppingCriterion") -> "StoppingCriterion":

@@ -26,8 +26,7 @@ def no_tick() -> None:
 
 
 class TileCache:
-    """Tiles of the upper half of K, stored while they fit the budget. Owned by a Gram, filled by its
-    engine."""
+    """Tiles of the upper half of K, stored while they fit. Owned by a Gram, filled by its engine."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
@@ -51,8 +50,7 @@ class TileCache:
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies to other processes: the budget, not the tiles, which are faster to recompute than to
-        send."""
+        """For copies to other processes: the budget, not the tiles, which are recomputed faster than sent."""
         return {
             "budget": self.budget + sum(tile.nbytes for tile in self.tiles.values()),
             "tiles": {},
@@ -121,8 +119,7 @@ class Engine(ABC):
     def weighted_symmetric(
         self, kernel: Kernel, X: np.ndarray, W: np.ndarray, tick: Tick = no_tick
     ) -> Slopes:
-        """Gradient of sum_ij W_ij k(x_i, x_j) in the parameters, for a symmetric W (only its lower half is
-        read)."""
+        """Gradient of sum_ij W_ij k(x_i, x_j) in the parameters; W is symmetric, its lower half is read."""
         jax = registry.autodiff(kernel, X.shape[1])
         if jax:
             return jax.weighted_symmetric(kernel, X, W, tick)
@@ -264,13 +261,13 @@ def _zero_padded(V: np.ndarray, multiple: int) -> np.ndarray:
 
 
 def _wide(tile: np.ndarray, T: int) -> np.ndarray:
-    """Pad with zeros to T columns: BLAS splits a sum by its length, so sums of another length round
+    """Pad with zeros to T columns: BLAS splits a sum by its length, and so rounds other lengths
     differently."""
     extra = T - tile.shape[1]
     return np.concatenate([tile, np.zeros((tile.shape[0], extra))], axis=1) if extra else tile
 
 
 def _full(tile: np.ndarray, T: int) -> np.ndarray:
-    """Pad with zeros to T x T: BLAS uses different code for small products, so rounding would depend on the
-    number of rows."""
+    """Pad with zeros to T x T: BLAS has other code for small products, so rounding would depend on the
+    rows."""
     return tile if tile.shape == (T, T) else np.pad(tile, [(0, T - size) for size in tile.shape])

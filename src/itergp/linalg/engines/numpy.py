@@ -1,5 +1,4 @@
-"""The reference engine: the oracle for the others, and the choice for small n, since it has no start-up
-cost."""
+"""The reference engine: the oracle for the others, and the choice for small n: it has no start-up cost."""
 
 import numpy as np
 

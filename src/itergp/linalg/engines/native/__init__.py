@@ -1,5 +1,4 @@
-"""C++ for sums of stationary kernels, on CPUs: tiles, gradients, and nearest rows. ImportError if not
-built."""
+"""C++ for sums of stationary kernels, on CPUs: tiles, gradients, nearest rows. ImportError if not built."""
 
 import importlib
 from typing import Any

@@ -35,8 +35,7 @@ def default_threads() -> int:
 
 
 def at_most_cores(threads: int | None) -> int:
-    """The requested or default number of threads, at most the number of cores: each has its own sums in
-    memory."""
+    """The requested or default number of threads, at most one per core: each has its own sums in memory."""
     return min(threads, cores()) if threads else default_threads()
 
 
@@ -182,8 +181,8 @@ def _function(name: str, dtype: np.dtype) -> Callable[..., None]:
 
 
 def _panels_per_call(columns_of_K: int, columns: int, features: int) -> int:
-    """Panels per call, so that ticks come in time for any number of features; this does not affect the
-    bits."""
+    """Panels per call, so that ticks come in time for any number of features; the bits do not depend on
+    it."""
     return max(
         2, int(WORK_PER_CALL / (PANEL * max(1, columns_of_K) * (1.0 + columns / 16.0 + features / 8.0)))
     )
@@ -202,8 +201,7 @@ def _kernel(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> 
 
 
 def _store(cache: TileCache, kernel: Kernel, X: np.ndarray, dtype: np.dtype, first: int) -> Store:
-    """The Gram's store, with space for as many panels as fit the cache; none while only some rows are
-    computed."""
+    """The Gram's store, with space for as many panels as fit; none while only some rows are computed."""
     rows = -(-len(X) // BLOCK) * BLOCK
     store = cache.native
     if (
