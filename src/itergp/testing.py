@@ -43,8 +43,8 @@ def _close(a: Any, b: Any, tolerance: float) -> bool:
 
 
 def check_kernel(kernel: Kernel, d: int = 2, seed: int = 0) -> None:
-    """Check that k is finite, symmetric and positive semi-definite, and that its methods and all engines
-    agree."""
+    """Check that k is finite, symmetric and positive semi-definite, and consistent across its methods and
+    engines."""
     name = type(kernel).__name__
     _require(isinstance(kernel, Kernel), f"{name} is not a subclass of itergp.Kernel.")
     kernel.check_features(d)

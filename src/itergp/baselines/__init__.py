@@ -1,9 +1,8 @@
-"""What the paper compares with: each is a Gaussian process with `mean`, `var` and `cov` of the latent
-function.
+"""The paper's baselines: each is a Gaussian process with `mean`, `var` and `cov` of the latent function.
 
-`exact` by a Cholesky factor; `cggp` with the mean of conjugate gradients and the variance of LOVE, as
-GPyTorch has it; `svgp` with inducing points, collapsed or by the stochastic bound.
-`benchmarks/baselines.py` compares each with GPyTorch.
+`exact` uses a Cholesky factor; `cggp` has the mean of conjugate gradients and the variance of LOVE, as in
+GPyTorch; `svgp` uses inducing points, collapsed or with the stochastic bound. `benchmarks/baselines.py`
+compares each with GPyTorch.
 """
 
 from itergp.baselines.cggp import CGGP as CGGP, cggp as cggp

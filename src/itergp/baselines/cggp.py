@@ -1,7 +1,7 @@
-"""CGGP: the mean by conjugate gradients, the variance by LOVE, as GPyTorch has them.
+"""CGGP: the mean by conjugate gradients, the variance by LOVE, as in GPyTorch.
 
-Gardner et al., GPyTorch (2018); Pleiss et al., Constant-time predictive distributions (2018). Two Krylov
-spaces, so two passes over K per iteration; IterGP-CG has both from one.
+Gardner et al., GPyTorch (2018); Pleiss et al., Constant-time predictive distributions (2018). These are two
+Krylov spaces, so two passes over K per iteration; IterGP-CG gets both from one.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from itergp.solver.problem import Problem
 from itergp.validate import as_float64, count, finite, inputs
 
 Product = Callable[[np.ndarray], np.ndarray]
-EXHAUSTED = 1e-13  # of |K_hat q|: a Krylov space that grows by less than this has ended
+EXHAUSTED = 1e-13  # relative to |K_hat q|: a Krylov space that grows by less than this has ended
 
 
 def cggp(
@@ -33,11 +33,10 @@ def cggp(
     compute: Compute = Compute(),
     seed: int = 0,
 ) -> "CGGP":
-    """So many iterations of CG for the mean, and as many of Lanczos for the variance.
+    """`iterations` of CG for the mean, and as many of Lanczos for the variance.
 
-    Lanczos starts at `probe`: a random vector from `seed` unless given, as in GPyTorch. From b = y - mu(X)
-    it would span the same space as CG, and the variance would be that of IterGP-CG. Neither is
-    preconditioned.
+    Lanczos starts at `probe`: by default a random vector from `seed`, as in GPyTorch. From b = y - mu(X) it
+    would span the same space as CG, and the variance would be that of IterGP-CG. Neither is preconditioned.
     """
     problem = Problem(prior, X, y, noise, compute)
     n, t = problem.b.shape
@@ -61,8 +60,8 @@ def cggp(
 
 @dataclass(frozen=True, eq=False)
 class CGGP:
-    """mu(x) + k_x^T v_r with the iterate v_r of CG; k(x, x') - k_x^T Q T^{-1} Q^T k_x' with Q, T of
-    Lanczos, T = L L^T."""
+    """mu(x) + k_x^T v_r with the iterate v_r of CG; k(x, x') - k_x^T Q T^{-1} Q^T k_x' with Q, T of Lanczos,
+    T = L L^T."""
 
     problem: Problem
     iterations: int
@@ -78,7 +77,7 @@ class CGGP:
 
     @property
     def rank(self) -> int:
-        """Of the variance: the iterations, unless Lanczos came to an end before them."""
+        """Of the variance: the number of iterations, or fewer if Lanczos ended early."""
         return len(self.diagonal)
 
     def mean(self, X: ArrayLike) -> np.ndarray:
@@ -96,8 +95,7 @@ class CGGP:
         return self.problem.gram.dense(X0, X1) - self._weights(X0).T @ self._weights(X1)
 
     def path(self, X: ArrayLike, iterations: Sequence[int] | None = None) -> Path:
-        """Mean and variance after each of these numbers of iterations, at the cost of the last; all,
-        unless given."""
+        """Mean and variance after these numbers of iterations (default: all), at the cost of the last."""
         X = self._inputs("X", X)
         asked = np.arange(self.iterations + 1) if iterations is None else np.asarray(iterations)
         if (
@@ -122,7 +120,7 @@ class CGGP:
         return Path(asked, np.array(means), np.array(variances))
 
     def _weights(self, X: np.ndarray) -> np.ndarray:
-        """L^{-1} Q^T k_x, (rank, m): a prefix of the rows belongs to a prefix of the iterations."""
+        """L^{-1} Q^T k_x, (rank, m): a prefix of the rows corresponds to a prefix of the iterations."""
         require_bytes(
             16.0 * self.rank * len(X),
             f"{self.rank} weights at {len(X)} points",
@@ -142,8 +140,8 @@ class CGGP:
 def conjugate_gradients(A: Product, b: np.ndarray, iterations: int) -> np.ndarray:
     """The steps x_i - x_{i-1} of CG on A x = b from x_0 = 0, for each column of b: (iterations, n, t).
 
-    Hestenes and Stiefel (1952), the paper's Alg. S1 without preconditioner, and without
-    reorthogonalisation. Where nothing is left to solve, it ends, and has made fewer.
+    Hestenes and Stiefel (1952), the paper's Alg. S1 without preconditioner and without reorthogonalisation.
+    It returns fewer steps if nothing is left to solve.
     """
     steps = np.zeros((iterations, *b.shape))
     r, p = b.copy(), b.copy()
@@ -179,8 +177,7 @@ def lanczos(A: Product, start: np.ndarray, iterations: int) -> tuple[np.ndarray,
 
 
 def tridiagonal_cholesky(alpha: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The diagonal and subdiagonal of L with L L^T = T, up to where T stops being positive definite to
-    rounding."""
+    """The diagonal and subdiagonal of L with L L^T = T, as far as T is positive definite to rounding."""
     diagonal, below = np.zeros(len(alpha)), np.zeros(max(0, len(alpha) - 1))
     for j in range(len(alpha)):
         below_j = beta[j - 1] / diagonal[j - 1] if j else 0.0
@@ -194,7 +191,7 @@ def tridiagonal_cholesky(alpha: np.ndarray, beta: np.ndarray) -> tuple[np.ndarra
 
 
 def _ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a / b, and 0 where there is nothing to divide by: a column that is solved stays as it is."""
+    """a / b, or 0 if b is 0: a solved column stays as it is."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
 
 

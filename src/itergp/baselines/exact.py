@@ -1,4 +1,4 @@
-"""The exact Gaussian process, by a dense Cholesky factor: what every approximation is measured against."""
+"""The exact Gaussian process, by a dense Cholesky factor: the reference for every approximation."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from itergp.validate import inputs
 def exact(
     prior: Prior, X: ArrayLike, y: ArrayLike, noise: ArrayLike, *, compute: Compute = Compute()
 ) -> "ExactGP":
-    """The prior conditioned on all data, with nothing left out. O(n^3) time, O(n^2) memory, float64."""
+    """The prior conditioned on all data. O(n^3) time, O(n^2) memory, float64."""
     problem = Problem(prior, X, y, noise, compute)
     require_bytes(
         2 * 8.0 * problem.n**2,
@@ -39,7 +39,7 @@ class ExactGP:
     problem: Problem
     L: np.ndarray  # K_hat = L L^T
     representer_weights: np.ndarray  # v* = K_hat^{-1} b, (n, t)
-    jitter: float  # on the diagonal of K_hat: 0, unless that is singular to rounding
+    jitter: float  # on the diagonal of K_hat: 0, unless it is singular to rounding
 
     def mean(self, X: ArrayLike) -> np.ndarray:
         X = self._inputs("X", X)
@@ -81,11 +81,11 @@ class ExactGP:
 
 
 def _factor(problem: Problem) -> tuple[np.ndarray, float]:
-    """The lower Cholesky factor of K_hat, and the jitter that it needed."""
+    """The lower Cholesky factor of K_hat, and the jitter it needed."""
     try:
         return cholesky(problem.gram, problem.N)
     except np.linalg.LinAlgError:
         raise InputError(
-            f"noise is {problem.N.min():.3g} at least, and K + noise is not positive definite to rounding; "
+            f"noise is at least {problem.N.min():.3g}, but K + noise is not positive definite to rounding; "
             "expected more noise, or a kernel with shorter lengthscales."
         ) from None

@@ -1,8 +1,8 @@
-"""SVGP: the variational posterior of inducing points, with the best q(u) in closed form, or by batches.
+"""SVGP: the variational posterior of inducing points, with the optimal q(u) in closed form, or by batches.
 
-Titsias (2009); Hensman et al. (2013). q is kept whitened: u = L v with L L^T = k(Z, Z) and q(v) =
-N(Lambda^{-1} h, Lambda^{-1}). With a(x) = L^{-1} k(Z, x), the best one has Lambda = I + sum_i a(x_i)
-a(x_i)^T / N_i and h = sum_i a(x_i) b_i / N_i: sums over rows, which batches estimate.
+Titsias (2009); Hensman et al. (2013). q is whitened: u = L v with L L^T = k(Z, Z) and q(v) = N(Lambda^{-1} h,
+Lambda^{-1}). With a(x) = L^{-1} k(Z, x), the optimal one has Lambda = I + sum_i a(x_i) a(x_i)^T / N_i and h =
+sum_i a(x_i) b_i / N_i: sums over rows, which batches estimate.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,7 @@ def svgp(
     *,
     compute: Compute = Compute(),
 ) -> "SVGP":
-    """The collapsed posterior: the best q(u) for inducing points Z, in closed form. O(n m^2) time, O(n +
-    m^2) memory."""
+    """The collapsed posterior: the optimal q(u) for inducing points Z. O(n m^2) time, O(n + m^2) memory."""
     problem, Z = _problem(prior, X, y, noise, compute), inputs("Z", Z, inputs("X", X).shape[1])
     L = _factor(problem, Z)
     precision, shift = np.eye(len(Z)), np.zeros((len(Z), problem.targets))
@@ -53,11 +52,11 @@ def stochastic_svgp(
     seed: int = 0,
     compute: Compute = Compute(),
 ) -> "SVGP":
-    """The same posterior by so many steps of natural gradients of the stochastic bound, each from a random
-    batch of rows.
+    """The same posterior by `steps` natural-gradient steps of the stochastic bound, each on a random batch of
+    rows.
 
-    Step i has the length 1 / i, so that Lambda and h are means over all batches seen, and tend to those of
-    `svgp`. Hyper-parameters stay as given: `itergp.learning.learn(..., method="sgpr")` finds those of the
+    Step i has the size 1 / i, so that Lambda and h are means over all batches so far, and converge to those
+    of `svgp`. Hyper-parameters stay as given: `itergp.learning.learn(..., method="sgpr")` learns those of the
     bound.
     """
     from itergp.learning.evaluation import WORST
@@ -66,7 +65,7 @@ def stochastic_svgp(
     problem, Z = _problem(prior, X, y, noise, compute), inputs("Z", Z, inputs("X", X).shape[1])
     if np.ndim(problem.noise):
         raise InputError(
-            "noise is one value per row; expected one number, as the stochastic bound needs it. Or use svgp."
+            "noise is one value per row; expected one number for the stochastic bound. Or use svgp."
         )
     bound = stochastic_bound(Rows.of(problem.X, problem.b), Z, batch=batch, seed=seed)
     for i in range(count("steps", steps)):
@@ -81,8 +80,8 @@ def stochastic_svgp(
 
 @dataclass(frozen=True, eq=False)
 class SVGP:
-    """mu(x) + a^T E[v]; k(x, x') - a^T a' + a^T Lambda^{-1} a': no computational uncertainty, however few
-    the points."""
+    """mu(x) + a^T E[v]; k(x, x') - a^T a' + a^T Lambda^{-1} a': no computational uncertainty, however few the
+    points."""
 
     problem: Problem
     Z: np.ndarray  # (m, d)
@@ -127,7 +126,7 @@ def _problem(prior: Prior, X: ArrayLike, y: ArrayLike, noise: ArrayLike, compute
 
 
 def _factor(problem: Problem, Z: np.ndarray) -> np.ndarray:
-    """L with L L^T = k(Z, Z) and as little jitter as it needs: a bound stays a bound with any."""
+    """L with L L^T = k(Z, Z) and as little jitter as it needs: with any jitter, a bound remains a bound."""
     from itergp.learning.nystrom import JITTERS
 
     K = problem.gram.dense(Z, Z)

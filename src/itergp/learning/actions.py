@@ -1,9 +1,8 @@
-"""Objectives that know the budget: the computation-aware ELBO and the projected-data likelihood, for
-actions held fixed.
+"""Budget-aware objectives: the computation-aware ELBO and the projected-data likelihood, for fixed actions.
 
-`elbo` in `solver/state.py` is the first one's value for one problem. Here the actions Q of a run stay, K Q
-is computed for other hyper-parameters (one pass), and the gradient follows from weights of the form H Q^T:
-no larger than the actions.
+`elbo` in `solver/state.py` is the value of the first one for one problem. Here the actions Q of a run are
+fixed, K Q is computed for other hyper-parameters (one pass), and the gradient follows from weights of the
+form H Q^T, which are no larger than the actions.
 """
 
 from collections.abc import Callable
@@ -32,10 +31,9 @@ def elbo(
     compute: Compute = Compute(),
     tick: Tick = no_tick,
 ) -> Objective:
-    """The negative computation-aware ELBO per observation, for actions Q (n, r), dense or sparse, such as
-    `posterior.actions`.
+    """The negative computation-aware ELBO per observation, for fixed actions Q (n, r), dense or sparse.
 
-    It bounds the exact objective from above, and equals it at rank n.
+    Q may be `posterior.actions`. The ELBO bounds the exact objective from above, and equals it at rank n.
     """
     return _objective(_negative_elbo, rows, actions, compute, tick)
 
@@ -47,17 +45,17 @@ def projected(
     compute: Compute = Compute(),
     tick: Tick = no_tick,
 ) -> Objective:
-    """- log N(Q^T y; 0, Q^T K_hat Q) per observation: the exact likelihood of what the actions see of the
-    data.
+    """- log N(Q^T y; 0, Q^T K_hat Q) per observation: the exact likelihood of the data projected on the
+    actions.
 
-    Deviations inside merged rows are kept whole: they are independent of the rows' means.
+    Deviations inside merged rows are kept in full: they are independent of the rows' means.
     """
     return _objective(_negative_projected_likelihood, rows, actions, compute, tick)
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What Q and one product K Q say at given hyper-parameters (errata page, "One product per step")."""
+    """What Q and one product K Q give at given hyper-parameters (errata page, "One product per step")."""
 
     rows: Rows
     gram: Gram
@@ -107,7 +105,7 @@ def _checked(actions: Any, n: int) -> np.ndarray | sp.csc_array:
 def _observe(
     rows: Rows, Q: np.ndarray | sp.csc_array, kernel: Kernel, noise: float, compute: Compute, tick: Tick
 ) -> Observed:
-    # tiles in the precision that the noise asks for
+    # tiles in the precision that the noise requires
     gram = Gram.for_noise(kernel, rows.X, rows.N(noise), compute)
     if sp.issparse(Q):
         KQ = gram.multiply_columns(*_support(Q), tick=tick)
@@ -172,6 +170,6 @@ def _slopes(at: Observed, H: np.ndarray, tick: Tick) -> dict[str, Any]:
 
 
 def _support(Q: sp.csc_array) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that some action touches, and the actions there."""
+    """The rows touched by some action, and the actions there."""
     rows = np.unique(Q.indices)
     return rows, Q.tocsr()[rows].toarray()

@@ -1,10 +1,9 @@
-"""How learning ended: a value with a sentence of advice, as the solver has one. It says nothing about the
-inference."""
+"""How learning ended: a value with a sentence of advice, like the solver's. It does not concern inference."""
 
 from dataclasses import dataclass
 from enum import Enum
 
-FEW = 5  # iterations: after fewer, hyper-parameters are close to where they began
+FEW = 5  # iterations: after fewer, hyper-parameters are close to their starting values
 
 
 class Ending(Enum):
@@ -22,14 +21,14 @@ class Ending(Enum):
 
 @dataclass(frozen=True)
 class Learning:
-    """How it ended, and after how many iterations."""
+    """How learning ended, and after how many iterations."""
 
     ended: Ending = Ending.UNKNOWN
     iterations: int = 0
 
     @property
     def falls_short(self) -> bool:
-        """Whether the budget ended it where it had hardly begun."""
+        """Whether the budget ended it before it made real progress."""
         return self.ended is Ending.BUDGET and self.iterations < FEW
 
     @property
@@ -45,7 +44,7 @@ _ADVICE = {
     Ending.LIMIT: "Learning ended {after}, its limit.",
     Ending.BUDGET: "The budget ended learning {after}.",
     Ending.STOPPED: "A callback ended learning {after}.",
-    Ending.INTERRUPTED: "Learning was interrupted {after}; fit again to go on.",
+    Ending.INTERRUPTED: "Learning was interrupted {after}; fit again to continue.",
     Ending.NOT_ASKED: "The hyper-parameters were given, not learned.",
     Ending.NOTHING_TO_LEARN: "The data say nothing about the hyper-parameters yet: they are the starting "
     "values.",

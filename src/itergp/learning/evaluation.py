@@ -1,4 +1,4 @@
-"""What an objective returns: nats per observation with their gradient, or WORST where nothing is finite."""
+"""What an objective returns: nats per observation with their gradient, or WORST if nothing is finite."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,12 +11,12 @@ from itergp.learning.parameters import Evaluation, Objective
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes, no_slopes
 
-WORST = 1e10  # nats per observation where nothing could be computed: finite, so that an optimiser steps back
+WORST = 1e10  # nats per observation if nothing could be computed: finite, so that an optimiser steps back
 
 
 def per_observation(rows: Rows, noise: float, value: float, slopes: Slopes, slope: float) -> Evaluation:
-    """- log likelihood of the rows' means with its gradients, and of the deviations from them, divided by
-    the number of observations."""
+    """- log likelihood of the rows' means with its gradients, and of deviations from them, per
+    observation."""
     within, within_slope = rows.within(noise)
     per = 1.0 / rows.total
     return Evaluation(
@@ -27,8 +27,7 @@ def per_observation(rows: Rows, noise: float, value: float, slopes: Slopes, slop
 
 
 def sound(kernel: Kernel, evaluate: Callable[[], Evaluation]) -> Evaluation:
-    """What `evaluate` returns, where that is finite; else WORST without a slope. Nothing else leaves an
-    objective."""
+    """The result of `evaluate` if it is finite, else WORST with a zero gradient."""
     try:
         with np.errstate(all="ignore"):
             found = evaluate()
@@ -41,7 +40,7 @@ def sound(kernel: Kernel, evaluate: Callable[[], Evaluation]) -> Evaluation:
 
 
 def over_targets(objectives: Sequence[Objective]) -> Objective:
-    """The sum over targets, each with an objective and a noise of its own; the kernel is the same."""
+    """The sum over targets, each with its own objective and noise; they share the kernel."""
 
     def objective(kernel: Kernel, noise: Any) -> Evaluation:
         found = [one(kernel, float(of_target)) for one, of_target in zip(objectives, noise, strict=True)]

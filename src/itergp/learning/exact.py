@@ -1,5 +1,4 @@
-"""The exact log marginal likelihood, by a dense Cholesky factor in float64: for small n, and for a subset
-of large data."""
+"""The exact log marginal likelihood by a dense Cholesky factor, for small n or a subset of large data."""
 
 import numpy as np
 import scipy.linalg
@@ -23,8 +22,8 @@ def exact(
     compute: Compute = Compute(),
     tick: Tick = no_tick,
 ) -> Objective:
-    """- log N(y; 0, K + N) per observation. O(n^3) time, two n x n matrices of float64. `tick` is called
-    inside an evaluation."""
+    """- log N(y; 0, K + N) per observation. O(n^3) time, two n x n float64 matrices. Evaluations call
+    `tick`."""
     return _objective(rows, compute, tick)
 
 
@@ -36,10 +35,10 @@ def subset(
     compute: Compute = Compute(),
     tick: Tick = no_tick,
 ) -> Objective:
-    """The exact likelihood of some rows: so many at random, or those listed. A fast first stage.
+    """The exact likelihood of a subset: a number of random rows, or those listed. A fast first stage.
 
-    The scatter of merged rows is known in total only; the subset takes the share that it has in the number
-    of deviations.
+    The scatter of merged rows is only known in total; the subset takes a share proportional to its number of
+    deviations.
     """
     if isinstance(chosen, int | np.integer):
         size = min(count("chosen", chosen), rows.n)
@@ -72,8 +71,7 @@ def _evaluate(rows: Rows, kernel: Kernel, noise: float, compute: Compute, tick: 
 
 
 def value_and_weights(rows: Rows, L: np.ndarray, tick: Tick = no_tick) -> tuple[float, np.ndarray]:
-    """- log N(y; 0, L L^T) and its gradient W in that covariance, of which the lower half is made, in the
-    place of L."""
+    """- log N(y; 0, L L^T) and its gradient W in that covariance; W's lower half is written in place of L."""
     alpha = scipy.linalg.cho_solve((L, True), rows.Y, check_finite=False)
     logdet = 2.0 * float(np.log(np.diag(L)).sum())
     value = 0.5 * (float((rows.Y * alpha).sum()) + rows.t * (logdet + rows.n * np.log(2.0 * np.pi)))

@@ -1,5 +1,4 @@
-"""Bounds by inducing points: the collapsed one (SGPR, Titsias 2009) and its stochastic form (SVGP, Hensman
-et al. 2013)."""
+"""Inducing-point bounds: collapsed (SGPR, Titsias 2009) and stochastic (SVGP, Hensman et al. 2013)."""
 
 from typing import Any
 
@@ -31,7 +30,7 @@ def sgpr(
     seed: int = 0,
     compute: Compute = Compute(),
 ) -> "CollapsedBound":
-    """The collapsed bound per observation, with given inducing points, or so many rows at random."""
+    """The collapsed bound per observation, with given inducing points, or this number of random rows."""
     return CollapsedBound(rows, _inducing_points(rows, inducing_points, seed), compute)
 
 
@@ -43,10 +42,9 @@ def svgp(
     step: float = 0.1,
     seed: int = 0,
 ) -> "StochasticBound":
-    """The stochastic bound per observation: each call sees another random batch, and takes a step with
-    q(u)."""
+    """The stochastic bound per observation: each call draws a new random batch and updates q(u)."""
     if not positive("step", step) <= 1.0:
-        raise InputError(f"step is {step!r}; expected a step of natural gradients, above 0 and at most 1.")
+        raise InputError(f"step is {step!r}; expected a natural-gradient step size, above 0 and at most 1.")
     Z = _inducing_points(rows, inducing_points, seed)
     return StochasticBound(rows, Z, min(count("batch", batch), rows.n), step, seed)
 
@@ -72,8 +70,7 @@ class CollapsedBound:
         return sound(kernel, lambda: self.evaluate(kernel, noise, self.Z)[0])
 
     def evaluate(self, kernel: Kernel, noise: float, Z: np.ndarray) -> tuple[Evaluation, np.ndarray]:
-        """The objective at any inducing points, and its gradient in them. Raises LinAlgError where it is
-        not defined."""
+        """The objective at any inducing points, and its gradient in them. LinAlgError if undefined."""
         rows, t, N = self.rows, self.rows.t, self.rows.N(noise)
         gram = Gram(kernel, rows.X, self.compute)
         q = Nystrom.of(gram, Z, N)
@@ -97,10 +94,10 @@ class CollapsedBound:
 class StochasticBound:
     """The bound with an explicit q(u), whitened: u = L v, L L^T = K_ZZ, v ~ N(Lambda^{-1} h, Lambda^{-1}).
 
-    A call draws a batch, moves (Lambda, h), the natural parameters, by a step of natural gradients (for
-    Gaussian noise that is a mean with their best values for that batch), and returns the batch's estimate
-    of the bound with its gradient. With all rows in the batch and step 1, q is optimal, and the bound is
-    the collapsed one.
+    A call draws a batch, updates the natural parameters (Lambda, h) by a natural-gradient step (for Gaussian
+    noise, a weighted mean with their optimum for that batch), and returns the batch's estimate of the bound
+    with its gradient. With all rows in the batch and step 1, q is optimal, and the bound is the collapsed
+    one.
     """
 
     def __init__(self, rows: Rows, Z: np.ndarray, batch: int, step: float, seed: int) -> None:
@@ -112,7 +109,7 @@ class StochasticBound:
     def __call__(self, kernel: Kernel, noise: float) -> Evaluation:
         reason = get("jax").supports(kernel, self.rows.X.shape[1])
         if reason:
-            raise InputError(f"svgp cannot take this kernel: {reason}. Use sgpr.")
+            raise InputError(f"svgp does not support this kernel: {reason}. Use sgpr.")
         if not noise > 0:
             return sound(kernel, lambda: Evaluation(np.inf, no_slopes(kernel), 0.0))
         return sound(kernel, lambda: self._evaluate(kernel, noise))
@@ -146,7 +143,7 @@ class StochasticBound:
 def _bound(
     kernel: Any, noise: Any, Z: Any, batch: Any, size: Any, precision: Any, shift: Any, step: Any
 ) -> Any:
-    """The batch's estimate of the negative bound, the moved q, and the gradient in kernel and noise with
+    """The batch's estimate of the negative bound, the updated q, and the gradient in kernel and noise with
     that q fixed."""
     X, y, counts = batch
     t, m = y.shape[1], Z.shape[0]
@@ -173,6 +170,6 @@ def _bound(
 
 
 def _moved(A: Any, N: Any, y: Any, size: Any, precision: Any, shift: Any, step: Any) -> Any:
-    """(Lambda, h) a step nearer to what the batch asks for."""
+    """(Lambda, h) after a step towards the batch's optimum."""
     best = jnp.eye(A.shape[0]) + size * (A / N) @ A.T
     return (1.0 - step) * precision + step * best, (1.0 - step) * shift + step * size * (A / N) @ y

@@ -1,20 +1,20 @@
-"""The log marginal likelihood of all data, by products with K only: block solves, probes and Lanczos
+"""The log marginal likelihood of all data, using only products with K: block solves, probes, Lanczos
 quadrature.
 
-With P = N + Q, Q the Nystrom matrix of some rows at random, and probes z of covariance P:
+With P = N + Q, Q the Nystrom matrix of some random rows, and probes z of covariance P:
 
     log det K_hat = log det P + E[v^T log(P^{-1/2} K_hat P^{-1/2}) v],   v = P^{-1/2} z,
     tr(K_hat^{-1} dK_hat) = tr(P^{-1} dP) + E[u^T dK_hat p - p^T dP p],   u = K_hat^{-1} z,  p = P^{-1} z.
 
-The first terms are computed exactly, the expectations by a few probes: what P has seen of K_hat has no
-variance. One run of preconditioned conjugate gradients, all columns sharing each product, gives K_hat^{-1}
-y, K_hat^{-1} z and, from its own coefficients, the quadrature (Gardner et al. 2018; control variates as in
-Wenger et al. 2022). The probes are the same in every call, and solutions start from those of the call
-before.
+The first terms are computed exactly, the expectations by a few probes: the part of K_hat captured by P adds
+no variance. One run of preconditioned conjugate gradients, with all columns sharing each product, gives
+K_hat^{-1} y, K_hat^{-1} z and, from its own coefficients, the quadrature (Gardner et al. 2018; control
+variates as in Wenger et al. 2022). The probes are the same in every call, and solves start from the previous
+solutions.
 
-Rows at random precondition as well as the pivots of a Cholesky factor (passes on Bike, n = 6,000, two
+Random rows precondition as well as the pivots of a Cholesky factor (passes on Bike, n = 6,000, two
 lengthscales, two noises, ranks 128 to 1,024: within 20 % of each other, either way), cost nothing to find,
-and do not depend on the kernel: so the objective stays smooth where the kernel moves.
+and do not depend on the kernel, so the objective stays smooth when the kernel changes.
 """
 
 import time
@@ -55,12 +55,12 @@ def iterative(
     deadline: float | None = None,
     tick: Tick = no_tick,
 ) -> "IterativeLikelihood":
-    """- log N(y; 0, K_hat) per observation, estimated with `probes` random vectors and a preconditioner of
-    `rank`.
+    """- log N(y; 0, K_hat) per observation, estimated with `probes` random vectors and a rank-`rank`
+    preconditioner.
 
     Solves end at a residual of `tolerance` relative to the right-hand side. `deadline` is a value of
-    time.perf_counter(); a call that is under way then raises OutOfTime, between two tiles. `tick` is called
-    there too.
+    time.perf_counter(); a call in progress then raises OutOfTime, between two tiles. `tick` is called there
+    too.
     """
     return IterativeLikelihood(
         rows,
@@ -77,7 +77,7 @@ def iterative(
 
 @dataclass(frozen=True)
 class Work:
-    """What one evaluation took, and how far it can be trusted."""
+    """The cost of one evaluation, and its accuracy."""
 
     passes: int  # products with K
     residual: float  # the largest relative residual of a solve
@@ -85,8 +85,7 @@ class Work:
 
 
 class IterativeLikelihood:
-    """An objective that keeps the solutions of its last call to start the next one from. `work` is a
-    record of that call."""
+    """An objective that starts from the solutions of its last call. `work` is a record of that call."""
 
     def __init__(
         self,
@@ -115,13 +114,13 @@ class IterativeLikelihood:
         self.tick()
         if self.deadline is not None and time.perf_counter() > self.deadline:
             raise OutOfTime(
-                "The deadline passed before the likelihood was evaluated; give more time, or fewer rows."
+                "The deadline passed before the likelihood was evaluated; allow more time, or use fewer rows."
             )
 
     def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
         rows, t, N = self.rows, self.rows.t, self.rows.N(noise)
         self._tick()
-        # tiles in the precision that the noise asks for
+        # tiles in the precision that the noise requires
         gram = Gram.for_noise(kernel, rows.X, N, self.compute)
         nystrom = Nystrom.of(gram, self._Z, N)
         z = nystrom.draws(self._w_X, self._w_Z)
@@ -133,7 +132,7 @@ class IterativeLikelihood:
         solved, quadratures = self._solve(product, nystrom, z)
         alpha, u, s = solved.X[:, :t], solved.X[:, t : t + z.shape[1]], z.shape[1]
         self._solutions = solved.X[:, : t + s] if np.isfinite(solved.X).all() else None
-        # y^T alpha + alpha^T r errs by r^T K_hat^{-1} r only: to second order
+        # y^T alpha + alpha^T r has an error of r^T K_hat^{-1} r only: second order
         energy = float((alpha * (rows.Y + solved.R[:, :t])).sum())
         logdet = nystrom.P.logdet() + float(quadratures.mean())
         value = 0.5 * (energy + t * (logdet + rows.n * np.log(2.0 * np.pi)))
@@ -150,10 +149,11 @@ class IterativeLikelihood:
         return per_observation(rows, noise, value, slopes, slope)
 
     def _solve(self, product: Product, nystrom: Nystrom, z: np.ndarray) -> tuple["Solved", np.ndarray]:
-        """K_hat^{-1} [y, z], warm, and the quadratures of the probes, which need a cold start of their own.
+        """K_hat^{-1} [y, z], from a warm start, and the quadratures of the probes, which need a cold start of
+        their own.
 
-        The quadrature converges twice as fast as the solve does, so the cold columns end at the root of
-        the tolerance.
+        The quadrature converges twice as fast as the solve, so the cold columns end at the square root of the
+        tolerance.
         """
         B, s = np.hstack([self.rows.Y, z, z]), z.shape[1]
         warm = np.zeros((len(z), B.shape[1] - s)) if self._solutions is None else self._solutions
@@ -173,12 +173,12 @@ class Solved:
     R: np.ndarray
     residuals: np.ndarray  # |r| / |b|
     energies: np.ndarray  # b^T P^{-1} b, for columns that started at zero
-    steps: list[list[float]]  # alpha of the textbook's conjugate gradients
+    steps: list[list[float]]  # alpha of textbook conjugate gradients
     turns: list[list[float]]  # beta
 
     def quadrature(self, function: Callable[[np.ndarray], np.ndarray], column: int) -> float:
-        """v^T f(H) v for H = P^{-1/2} K_hat P^{-1/2}, v = P^{-1/2} b: the coefficients are those of
-        Lanczos started at v."""
+        """v^T f(H) v for H = P^{-1/2} K_hat P^{-1/2}, v = P^{-1/2} b: the coefficients are those of Lanczos
+        started at v."""
         a, b = np.array(self.steps[column]), np.array(self.turns[column])
         if not a.size:
             return 0.0
@@ -196,13 +196,12 @@ def conjugate_gradients(
     tolerances: np.ndarray,
     max_iterations: int,
 ) -> Solved:
-    """Preconditioned conjugate gradients for the columns of B, each with its own coefficients, all in one
-    product per step."""
+    """Preconditioned conjugate gradients for each column of B, all columns in one product per step."""
     X, R = start.copy(), B.copy()
     moved = X.any(axis=0)
     if moved.any():
         R[:, moved] -= product(X[:, moved])
-        # a start from elsewhere may be worse than none
+        # a warm start may be worse than none
         worse = np.linalg.norm(R, axis=0) > np.linalg.norm(B, axis=0)
         X[:, worse], R[:, worse] = 0.0, B[:, worse]
     Z = solve(R)
@@ -216,7 +215,7 @@ def conjugate_gradients(
             break
         KD = product(D[:, active])
         curvature = (D[:, active] * KD).sum(axis=0)
-        going = curvature > 0  # else rounding has the word
+        going = curvature > 0  # otherwise rounding dominates
         active, KD, curvature = active[going], KD[:, going], curvature[going]
         a = rz[active] / curvature
         X[:, active] += a * D[:, active]

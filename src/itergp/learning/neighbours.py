@@ -1,9 +1,8 @@
-"""The nearest-neighbour likelihood: each observation given its nearest earlier ones in a random order
-(Vecchia).
+"""The nearest-neighbour likelihood (Vecchia): each observation given its nearest earlier ones in a random
+order.
 
-The product of these conditionals is a density of all data, and those of a random batch estimate its
-logarithm without bias. With as many neighbours as rows it is the log marginal likelihood itself, by the
-chain rule.
+The product of these conditionals is a density of all data, and those of a random batch estimate its logarithm
+without bias. With as many neighbours as rows it is the log marginal likelihood itself, by the chain rule.
 """
 
 from dataclasses import dataclass, replace
@@ -21,8 +20,7 @@ from itergp.prior.kernel import Kernel
 
 @dataclass(frozen=True, eq=False)
 class NeighbourLikelihood:
-    """An objective with its neighbours held fixed: those near in the metric of the kernel that it was made
-    `at`."""
+    """An objective with fixed neighbours, the nearest in the metric of the kernel `at` which it was made."""
 
     rows: Rows  # in their random order
     given: Earlier
@@ -38,7 +36,7 @@ class NeighbourLikelihood:
         compute: Compute = Compute(),
         tick: Tick = no_tick,
     ) -> "NeighbourLikelihood":
-        """Of `batch` rows at random (None: all), with the rows in the random order of `seed`."""
+        """Of `batch` random rows (None: all), with the rows in the random order of `seed`."""
         rng = np.random.default_rng(seed)
         order = rng.permutation(rows.n)
         size = rows.n if batch is None else min(batch, rows.n)
@@ -49,7 +47,7 @@ class NeighbourLikelihood:
 
     @property
     def batch(self) -> int:
-        """How many rows it is the likelihood of."""
+        """The number of rows that it is the likelihood of."""
         return self.given.chosen.size
 
     def __call__(self, kernel: Kernel, noise: float) -> Evaluation:

@@ -1,7 +1,7 @@
-"""P = Q + N with the Nystrom matrix Q = K_XZ K_ZZ^{-1} K_ZX, and its gradient: inducing points, and
+"""P = Q + N with the Nystrom matrix Q = K_XZ K_ZZ^{-1} K_ZX, and its gradient, for bounds and
 preconditioners.
 
-One class serves the bound of `inducing.py` and the solves of `iterative.py`. (A partial Cholesky factor
+One class serves both the bound of `inducing.py` and the solves of `iterative.py`. (A partial Cholesky factor
 with pivots Z is the Nystrom matrix of those Z.)
 """
 
@@ -14,8 +14,8 @@ from itergp.linalg.gram import Gram
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.prior.parameters import Slopes, added
 
-# Of the mean of k(z, z), on the diagonal of K_ZZ. Inducing variables f(z) + noise are inducing variables too,
-# so with any jitter a bound stays a bound.
+# Relative to the mean of k(z, z), on the diagonal of K_ZZ. Inducing variables f(z) + noise are inducing
+# variables too, so a bound remains a bound with any jitter.
 JITTERS = (1e-10, 1e-8, 1e-6)
 
 

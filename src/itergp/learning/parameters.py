@@ -1,9 +1,8 @@
 """What is learned, as a vector of logarithms: the kernel's parameters and the noise, with bounds and weak
 priors.
 
-Likelihoods without bounds run to lengthscales of 1e4 and no noise at all, and the next factorisation
-fails. So every parameter has a range, in units of the data, and a prior so wide that a few hundred rows
-outvote it.
+Without bounds, likelihoods run off to lengthscales of 1e4 and zero noise, and the next factorisation fails.
+So every parameter has a range, in units of the data, and a prior so wide that a few hundred rows outweigh it.
 """
 
 from collections.abc import Callable
@@ -17,9 +16,9 @@ from itergp.prior.kernel import Kernel, OnColumns
 from itergp.prior.parameters import parameters, with_parameters
 from itergp.prior.stationary import Periodic
 
-NOISE_RANGE = (1e-6, 10.0)  # of the targets' variance: some real targets are free of noise
-SCALE_RANGE = (1e-4, 1e4)  # of the targets' variance
-# of a feature's spread: its standard deviation, but for a few values far from all others
+NOISE_RANGE = (1e-6, 10.0)  # relative to the targets' variance: some real targets are noise-free
+SCALE_RANGE = (1e-4, 1e4)  # relative to the targets' variance
+# relative to a feature's spread: its standard deviation without a few outliers
 LENGTH_RANGE = (1e-3, 1e3)
 OTHER_RANGE = (1e-3, 1e3)
 PRIOR_WIDTH = 3.0  # standard deviations of the log-normal priors
@@ -27,12 +26,12 @@ PRIOR_WIDTH = 3.0  # standard deviations of the log-normal priors
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An objective in nats per observation, lower is better, with its gradient in the kernel's parameters
+    """An objective in nats per observation (lower is better), with its gradient in the kernel's parameters
     and the noise."""
 
     value: float
     kernel: dict[str, Any]  # by path, as `itergp.prior.parameters.parameters` names them
-    noise: Any  # a number, or one for each target
+    noise: Any  # a number, or one per target
 
 
 Objective = Callable[[Kernel, Any], Evaluation]
@@ -40,7 +39,7 @@ Objective = Callable[[Kernel, Any], Evaluation]
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Between (kernel, noise) and the vector theta of logarithms that an optimiser moves."""
+    """The map between (kernel, noise) and the vector theta of logarithms that an optimiser changes."""
 
     kernel: Kernel
     paths: tuple[str, ...]
@@ -49,7 +48,7 @@ class Space:
     upper: np.ndarray
     centre: np.ndarray
     learn_noise: bool
-    noise: Any  # where it began: one for all targets, or one for each
+    noise: Any  # its starting value: one for all targets, or one per target
     observations: float
 
     @staticmethod
@@ -60,10 +59,11 @@ class Space:
         learn_noise: bool = True,
         own_units: "dict[str, Unit] | None" = None,
     ) -> "Space":
-        """The space for these data, the same whether they are merged or not; ranges widen where given
-        values lie outside.
+        """The space for these data, the same whether they are merged or not; ranges widen to include given
+        values.
 
-        `own_units` are those of parameters that are not in the units of the columns."""
+        `own_units` are those of parameters that are not in the units of the columns.
+        """
         variance = max(rows.variance, 1e-300)
         units = _units(kernel, rows.spread, variance) | (own_units or {})
         low, high, centre, paths, sizes = [], [], [], [], []
@@ -135,7 +135,7 @@ class Space:
         return ["noise"] if np.ndim(self.noise) == 0 else [f"noise[{j}]" for j in range(np.size(self.noise))]
 
     def at_bounds(self, theta: np.ndarray) -> tuple[str, ...]:
-        """The names of what ended at the edge of its range."""
+        """The names of the parameters that ended at the edge of their range."""
         edge = (theta <= self.lower + 1e-6) | (theta >= self.upper - 1e-6)
         names = [
             f"{path}[{i}]" if size > 1 else path
@@ -146,13 +146,12 @@ class Space:
         return tuple(name for name, hit in zip(names, edge, strict=True) if hit)
 
 
-# of a parameter in these data; its range and the middle of its prior, in it
+# unit of a parameter in these data; its range and the middle of its prior, in this unit
 Unit = tuple[Any, tuple[float, float], float]
 
 
 def _units(kernel: Kernel, spread: np.ndarray, variance: float, prefix: str = "") -> dict[str, Unit]:
-    """By path, as `itergp.prior.parameters.parameters` has them: each kernel in the units of the columns that
-    it sees."""
+    """Units by parameter path: each kernel in the units of the columns that it is evaluated on."""
     if isinstance(kernel, OnColumns):
         spread = spread[list(kernel.columns)]
     found: dict[str, Unit] = {}
@@ -168,7 +167,7 @@ def _units(kernel: Kernel, spread: np.ndarray, variance: float, prefix: str = ""
 def _unit(kernel: Kernel, name: str, spread: np.ndarray, variance: float) -> Unit:
     if name == "period":
         return spread, LENGTH_RANGE, 1.0
-    if name == "lengthscale":  # of Periodic: on circles of radius 1, whatever the units of x
+    if name == "lengthscale":  # for Periodic: on circles of radius 1, whatever the units of x
         return 1.0 if isinstance(kernel, Periodic) else spread, LENGTH_RANGE, float(np.sqrt(spread.size))
     if name in ("scale", "value", "variance"):
         return variance, SCALE_RANGE, 1.0

@@ -1,8 +1,7 @@
-"""Hyper-parameters from data: objectives in stages, each minimised by L-BFGS-B, within a time limit that
-is kept.
+"""Hyper-parameters from data: objectives in stages, each minimised by L-BFGS-B, within a strict time limit.
 
 The best point seen is returned whatever ends a stage: convergence, the clock, Ctrl-C. Without a limit in
-seconds the work is counted, so that the same data give the same bits.
+seconds the work is counted instead, so that the same data give the same bits.
 """
 
 import time
@@ -29,12 +28,12 @@ from itergp.validate import choice, noise_variance
 
 SMALL_BATCH, NEIGHBOURS = 3000, 30
 SUBSET, INDUCING_POINTS, BLOCK = 2000, 512, 256
-FEW_ROWS, FEWEST_ROWS, FEW_EXACT_ROWS = 1000, 100, 250  # with which learning begins where time is short
-EVALUATIONS = 20  # of an objective, in some 15 iterations
-PROBE, POOL = 256, 20_000  # rows that are timed before, and the fewest among which a batch has its neighbours
-SEARCH_SHARE = 0.25  # of the time that is left, for finding the neighbours of a batch
-ROUNDS = 6  # of finding the neighbours anew, at most
-SETTLED = 1e-3  # nats per observation that finding the neighbours anew must still bring
+FEW_ROWS, FEWEST_ROWS, FEW_EXACT_ROWS = 1000, 100, 250  # rows to begin with if time is short
+EVALUATIONS = 20  # evaluations of an objective in some 15 iterations
+PROBE, POOL = 256, 20_000  # rows timed beforehand, and the fewest among which a batch has its neighbours
+SEARCH_SHARE = 0.25  # share of the remaining time for finding the neighbours of a batch
+ROUNDS = 6  # rounds of updating the neighbours, at most
+SETTLED = 1e-3  # nats per observation that updating the neighbours must still gain
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Learned:
     """Where learning ended."""
 
     kernel: Kernel
-    noise: Any  # a number, or one for each target
+    noise: Any  # a number, or one per target
     objective: float
     trace: tuple[Record, ...] = ()
     stages: tuple[str, ...] = ()
@@ -90,7 +89,7 @@ class Before:
 
 @dataclass(eq=False)
 class Run:
-    """What the stages of one call share: the best point so far, the clock, the trace."""
+    """Shared by the stages of one call: the best point so far, the clock, the trace."""
 
     space: Space
     theta: np.ndarray
@@ -104,9 +103,9 @@ class Run:
     per_evaluation: float = 0.0  # seconds, of the last stage
     per_pair: float = 0.0  # seconds, of the last search for neighbours
     batch: int = 1  # rows of the last stage with neighbours
-    # at which an optimiser has converged: SciPy's own
+    # tolerance at which an optimiser has converged: SciPy's default
     tolerance: float = 1e7 * float(np.finfo(np.float64).eps)
-    shared: Shared | None = None  # where the space is that of a reduced kernel
+    shared: Shared | None = None  # if the space is that of a reduced kernel
     before: "Before | None" = None  # an attempt
 
     @property
@@ -122,14 +121,13 @@ class Run:
         return self.space.values(self.theta)[0]
 
     def seconds_of(self, objective: Objective) -> float:
-        """Of one evaluation."""
+        """The time of one evaluation."""
         began = time.perf_counter()
         objective(*self.space.values(self.theta))
         return time.perf_counter() - began
 
     def summed(self, rows: Rows, make: Callable[[Rows], Objective]) -> Objective:
-        """The objective of these rows; where each target has a noise of its own, the sum of each target's
-        objective."""
+        """The objective of these rows; if each target has its own noise, the sum over targets."""
         return (
             make(rows)
             if np.ndim(self.space.noise) == 0
@@ -137,7 +135,7 @@ class Run:
         )
 
     def reduce(self, shared: Shared, kernel: Kernel, noise: Any, rows: Rows) -> None:
-        """Go on with a reduced kernel."""
+        """Continue with a reduced kernel."""
         self.shared, self.space = shared, shared.space(kernel, noise, rows, self.space.learn_noise)
         self.theta = self.space.vector(kernel, noise)
 
@@ -147,7 +145,7 @@ class Run:
         self.reduce(shared, kernel, noise, rows)
 
     def settle(self) -> bool:
-        """After an attempt: whether it was worth its price; else all is as before."""
+        """After an attempt: whether it was worth its price; if not, it is undone."""
         before, self.before = self.before, None
         if before is None or before.objective - self.objective > before.price:
             return True
@@ -161,7 +159,7 @@ class Run:
         return False
 
     def found(self) -> tuple[Kernel, Any, tuple[str, ...]]:
-        """The kernel, the noise, and what ended at the edge of its range."""
+        """The kernel, the noise, and the parameters that ended at the edge of their range."""
         self.settle()
         (kernel, noise), names = self.space.values(self.theta), self.space.at_bounds(self.theta)
         if self.shared is None:
@@ -169,7 +167,7 @@ class Run:
         return self.shared.expanded(kernel), noise, tuple(map(self.shared.name, names))
 
     def minimise(self, name: str, objective: Objective, iterations: int) -> None:
-        """L-BFGS-B from the best point so far. What it finds is kept even where it is cut short."""
+        """L-BFGS-B from the best point so far. The best point found is kept even if it is interrupted."""
         self.stages.append(name)
         reached, self.objective, evaluations, began = self.objective, np.inf, 0, time.perf_counter()
         best = self.theta
@@ -203,7 +201,7 @@ class Run:
             )
             self.ended = Ending.LIMIT if found.nit >= iterations else Ending.CONVERGED
         finally:
-            # the clock ended the stage before it began: what the last one reached still holds
+            # the clock ended the stage before it began: the result of the last one still holds
             if not evaluations:
                 self.objective = reached
             self.theta = best
@@ -225,11 +223,11 @@ def learn(
     callback: Callable[[Record], Any] | None = None,
     compute: Compute = Compute(),
 ) -> Learned:
-    """The kernel's parameters and the noise that explain y, from the values given.
+    """Learn the kernel's parameters and the noise from data, starting at the given values.
 
-    y is centred by the prior mean already; row i stands for counts[i] observations with the same input, of
-    which it is the mean, and `scatter` is the sum of squares around these means. A `noise` for each target
-    is learned for each target, and asks for the scatter of each; one number is the noise of all. `seconds`
+    y is already centred by the prior mean. Row i stands for counts[i] observations with the same input and
+    mean y[i], and `scatter` is the sum of squares around these means. With one `noise` per target, each is
+    learned separately, and `scatter` must be given per target; a single number is shared by all. `seconds`
     limits the time; the result is valid whenever it ends.
     """
     rows = Rows.of(X, y, counts, scatter)
@@ -249,7 +247,7 @@ def learn_rows(
     callback: Callable[[Record], Any] | None = None,
     compute: Compute = Compute(),
 ) -> Learned:
-    """`learn`, for rows as they are: X, centred y, counts and scatter in one."""
+    """`learn`, for a `Rows`: X, centred y, counts and scatter in one."""
     require_working_room()
     noise = _checked(noise, rows.t)
     choice("method", method, METHODS)
@@ -283,8 +281,7 @@ Stage = tuple[str, Objective, int]  # a name, what is minimised, and for how man
 
 
 def _stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
-    """The stages of a method, each made when the one before it has ended: so it starts from where that
-    led."""
+    """The stages of a method, each created when the previous one has ended, to start from its result."""
     if method in ("auto", "exact", "subset") and is_wide(run.kernel, rows):
         return wide_stages(rows, run, seed, rows.n if method == "exact" else MOST_ROWS)
     if method == "auto":
@@ -313,7 +310,7 @@ def _subset(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage
 
 
 def _iterative(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
-    """The likelihood of all rows by products with K, from where that of a subset leads."""
+    """The likelihood of all rows by products with K, starting from the result on a subset."""
     from itergp.learning.iterative import iterative
 
     yield from _subset(rows, run, seed, compute)
@@ -333,8 +330,7 @@ def _sgpr(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
 
 
 def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
-    """The computation-aware ELBO of pseudo-inputs, from where the neighbours lead; the actions are chosen
-    anew twice."""
+    """The computation-aware ELBO of pseudo-inputs, after the neighbours; actions are renewed twice."""
     from itergp.learning.actions import elbo
     from itergp.posterior.combined import condition
     from itergp.prior.gp import Prior
@@ -355,13 +351,13 @@ def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
 
 
 def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
-    """A small batch while the metric is still far off, then all rows, with the neighbours found anew
-    between rounds.
+    """A small batch while the metric is still inaccurate, then all rows, updating the neighbours between
+    rounds.
 
-    Within a time limit a batch has its neighbours among as many rows as can be searched in a share of the
-    time: the likelihood of those rows, that is. Where even the first batch might take too long a few rows
-    come before, so that something is learned in any case; else they do not, since few rows can mislead
-    where there are many features.
+    Within a time limit, a batch has its neighbours among as many rows as can be searched in a share of the
+    time: it is the likelihood of those rows. If even the first batch might take too long, a few rows come
+    first, so that something is learned in any case. Otherwise they do not, since few rows can mislead if
+    there are many features.
     """
 
     def at(batch: int | None, m: int, pool: int | None = None) -> Objective:
@@ -369,7 +365,7 @@ def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[S
         found = NeighbourLikelihood.at(run.kernel, some, m, batch, seed, compute, run.tick)
         run.batch = found.batch
         run.per_pair = 2.0 * (time.perf_counter() - began) / (run.batch * some.n)
-        # the neighbours are those of all targets
+        # all targets share the neighbours
         return run.summed(found.rows, lambda of: replace(found, rows=of))
 
     batch, pool, before = None, None, np.inf
@@ -409,8 +405,7 @@ def _few(rows: Rows, count: int, seed: int) -> Rows:
 
 
 def _in_a_hurry(n: int, run: Run, probe: Objective) -> int:
-    """With how few rows to begin; 0 where the first batch takes less than half of the time that is left,
-    search included."""
+    """The number of rows to begin with; 0 if the first batch takes less than half of the time left."""
     per_row, batch = run.seconds_of(probe) / run.batch, min(n, SMALL_BATCH // 2)
     search = 0.5 * run.per_pair * batch * n
     if EVALUATIONS * per_row * batch + search < 0.5 * run.left:
@@ -419,16 +414,15 @@ def _in_a_hurry(n: int, run: Run, probe: Objective) -> int:
 
 
 def _searchable(batch: int, run: Run) -> int | None:
-    """Among how many rows the neighbours of a batch can be sought in a share of the time that is left;
-    None: any."""
+    """Among how many rows a batch's neighbours can be searched in a share of the time left; None: any."""
     if run.seconds is None:
         return None
     return max(POOL, int(2.0 * SEARCH_SHARE * run.left / (batch * max(run.per_pair, 1e-12))))
 
 
 def _affordable(n: int, run: Run, rounds: int) -> tuple[int | None, int | None]:
-    """A batch for which the time that is left allows so many rounds of 15 iterations, each with its
-    search, and the rows among which its neighbours are sought; None: all rows."""
+    """A batch for which the remaining time allows this many rounds of 15 iterations, each with its search,
+    and the rows among which its neighbours are searched; None: all rows."""
     pool = min(n, _searchable(SMALL_BATCH, run) or n)
     per_row = rounds * (15.0 * max(run.per_evaluation, 1e-6) / run.batch + 0.5 * run.per_pair * pool)
     batch = run.left / per_row
@@ -437,7 +431,7 @@ def _affordable(n: int, run: Run, rounds: int) -> tuple[int | None, int | None]:
     return min(pool, max(SMALL_BATCH, int(batch))), pool
 
 
-# The methods of learning by name; an entry is all that a new one needs.
+# The methods of learning by name; a new method only needs an entry here.
 STAGES: dict[str, Callable[[Rows, Run, int, Compute], Iterator[Stage]]] = {
     "neighbours": _neighbours,
     "exact": _exact,

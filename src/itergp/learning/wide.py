@@ -1,18 +1,17 @@
-"""Wide tables: one lengthscale that all features share, and further ones for the few features that matter
-most.
+"""Wide tables: one lengthscale shared by all features, and separate ones for the few that matter most.
 
-One lengthscale for each of a thousand features cannot be learned from a thousand rows: the likelihood
-rises, predictions get worse. So the kernel is learned as k(s) with
+One lengthscale for each of a thousand features cannot be learned from a thousand rows: the likelihood rises,
+predictions get worse. So the kernel is learned as k(s) with
 
     s = |f - f'|^2 / L^2 + sum_c (f_c - f'_c)^2 / M_c^2,    f = x / the lengthscales given,
 
-where the sum has the chosen features only. The first distance never changes: it is computed once, by
-direct differences, and then an evaluation costs no more for many features than for one. Both parts only
-ever add, so nothing cancels.
+where the sum is over the chosen features only. The first distance never changes: it is computed once, by
+direct differences, and then an evaluation costs no more for many features than for one. Both terms are
+non-negative, so nothing cancels.
 
-A feature is a candidate where the likelihood would rise most if the kernel were multiplied by 1 + e h(x_c)
-h(x'_c), for h the feature or its square, standardised. It is kept where the likelihood pays log d + log(n)
-/ 2 nats for it: the price of choosing one of d (the extended BIC), so that pure chance does not choose.
+A feature is a candidate if the likelihood would rise most when the kernel is multiplied by 1 + e h(x_c)
+h(x'_c), for h the feature or its square, standardised. It is kept if the likelihood gains at least log d +
+log(n) / 2 nats: the price of choosing one of d (the extended BIC), so that features are not chosen by chance.
 """
 
 from collections.abc import Iterator
@@ -39,15 +38,15 @@ from itergp.prior.stationary import Stationary
 if TYPE_CHECKING:
     from itergp.learning.training import Run, Stage
 
-WIDE = 8  # features up to which each has a lengthscale of its own from the start, however few the rows
-ROWS_PER_FEATURE = 20  # from so many on, each feature has one all the same: there are rows enough
-FEW_ROWS, SOME_ROWS, MOST_ROWS = 250, 1000, 2000  # on which they are learned, one after the other
+WIDE = 8  # up to this number of features each has its own lengthscale from the start, however few the rows
+ROWS_PER_FEATURE = 20  # with more, each feature has its own lengthscale anyway
+FEW_ROWS, SOME_ROWS, MOST_ROWS = 250, 1000, 2000  # numbers of rows on which they are learned, in turn
 ROWS_PER_CHOSEN, MOST_CHOSEN = 10, 64
-FIRST = 2  # candidates at once; twice as many after each success
-STRIP = 128  # rows of K at once, which stay in the cache
-FEATURES = 512  # that are scored between two ticks
-TOLERANCE = 1e-5  # nats per observation: a thousandth of what a feature must bring
-STEP = 3e-6  # in log s: its central differences err by about 1e-11 of k
+FIRST = 2  # candidates at once; doubled after each success
+STRIP = 128  # rows of K at once, which fit in the cache
+FEATURES = 512  # features scored between two ticks
+TOLERANCE = 1e-5  # nats per observation: a thousandth of what a feature must gain
+STEP = 3e-6  # in log s: its central differences have an error of about 1e-11 of k
 
 
 def is_wide(kernel: Kernel, rows: Rows) -> bool:
@@ -56,7 +55,7 @@ def is_wide(kernel: Kernel, rows: Rows) -> bool:
 
 
 def _is_scaled_profile(terms: list[Term]) -> bool:
-    """Whether this is one stationary kernel of all features, below any scales."""
+    """Whether this is a single stationary kernel of all features, up to scales."""
     kernel = terms[0].kernel
     formulas = type(kernel).__call__, getattr(type(kernel), "features", None)
     return (
@@ -69,7 +68,7 @@ def _is_scaled_profile(terms: list[Term]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Between a kernel and its reduced form, whose lengthscales are L and one M for each chosen feature."""
+    """The map between a kernel and its reduced form, with lengthscales L and one M per chosen feature."""
 
     given: Kernel
     features: int
@@ -85,7 +84,7 @@ class Shared:
 
     @property
     def chooses(self) -> bool:
-        """Not where one lengthscale for all was asked for."""
+        """Not if a single lengthscale was requested."""
         return np.ndim(parameters(self.given)[self.path]) > 0
 
     def reduced(self, kernel: Kernel, lengthscales: Any) -> Kernel:
@@ -100,8 +99,8 @@ class Shared:
         return with_parameters(reduced, {self.path: self.unit / np.sqrt(weights)})
 
     def also(self, kernel: Kernel, candidates: np.ndarray, spread: np.ndarray) -> tuple["Shared", Kernel]:
-        """With more features chosen, and the reduced kernel to begin with: they matter at a few times
-        their spread."""
+        """Choose more features, and a reduced kernel to start from: they matter at a few times their
+        spread."""
         begin = 3.0 * (spread / self.unit)[candidates]
         lengthscales = np.concatenate([parameters(kernel)[self.path], begin])
         return replace(self, chosen=(*self.chosen, *map(int, candidates))), self.reduced(kernel, lengthscales)
@@ -112,7 +111,7 @@ class Shared:
         return Space.of(kernel, noise, rows, learn_noise, {self.path: (units, LENGTH_RANGE, 1.0)})
 
     def name(self, of_reduced: str) -> str:
-        """A parameter of the reduced kernel as one of the kernel."""
+        """The name of a parameter of the reduced kernel in the full kernel."""
         path, _, index = of_reduced.rstrip("]").partition("[")
         return (
             f"{path}[{self.chosen[int(index) - 1]}]" if path == self.path and index and int(index) else path
@@ -121,8 +120,7 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class SharedLikelihood:
-    """The exact likelihood, as a function of the reduced kernel and the noise. The lower half of S is |f_i
-    - f_j|^2."""
+    """The exact likelihood in terms of the reduced kernel and the noise. S's lower half is |f_i - f_j|^2."""
 
     shared: Shared
     rows: Rows
@@ -144,7 +142,7 @@ class SharedLikelihood:
         return sound(kernel, lambda: self._evaluate(kernel, noise))
 
     def _strips(self, kernel: Kernel) -> Iterator[tuple[slice, slice, np.ndarray, list[np.ndarray]]]:
-        """Rows, columns, s and what each chosen feature has in it, of the lower half."""
+        """Rows, columns, s and the contribution of each chosen feature, for the lower half."""
         L, *M = parameters(kernel)[self.shared.path]
         chosen, X = list(self.shared.chosen), self.rows.X
         F = (X[:, chosen] - origin(kernel, self.rows.X)[chosen]) / (self.shared.unit[chosen] * np.array(M))
@@ -198,8 +196,7 @@ class SharedLikelihood:
         return per_observation(self.rows, noise, value, slopes, float((np.diag(W) / self.rows.counts).sum()))
 
     def gains(self, kernel: Kernel, noise: float) -> np.ndarray:
-        """Of each feature, by how much the likelihood rises with e where k is multiplied by 1 + e h(x_c)
-        h(x'_c)."""
+        """For each feature, the slope of the likelihood in e when k is multiplied by 1 + e h(x_c) h(x'_c)."""
         _, W = self._weighted(kernel, noise)
         leaf: Any = kernel.terms()[0].kernel
         for here, before, s, _ in self._strips(kernel):
@@ -213,7 +210,7 @@ class SharedLikelihood:
 
 
 def _both_halves(W: np.ndarray, first: int) -> np.ndarray:
-    """Weights of a strip of the lower half that stand for the upper half too."""
+    """Weights of a strip of the lower half that also account for the upper half."""
     w = 2.0 * np.tril(W, first)
     w[np.arange(len(w)), first + np.arange(len(w))] *= 0.5
     return w
@@ -232,8 +229,8 @@ def _standardised(h: np.ndarray) -> np.ndarray:
 
 
 def stages(rows: Rows, run: "Run", seed: int, most: int) -> Iterator["Stage"]:
-    """What is learned of a wide table: on some rows, where features are chosen, then on `most`; within a
-    time limit on a few rows first."""
+    """The stages for a wide table: on some rows, where features are chosen, then on `most`; within a time
+    limit on a few rows first."""
     kernel, noise = run.space.values(run.theta)
     shared = Shared(kernel, rows.X.shape[1])
     run.reduce(shared, shared.reduced(kernel, 1.0), noise, rows)
@@ -255,13 +252,13 @@ def _named(run: "Run") -> str:
 
 
 def _objective(likelihood: SharedLikelihood, run: "Run") -> Objective:
-    """For the features that are chosen by now."""
+    """For the features chosen so far."""
     shared = run.shared or likelihood.shared
     return run.summed(likelihood.rows, lambda rows: replace(likelihood, shared=shared, rows=rows))
 
 
 def _choosing(likelihood: SharedLikelihood, run: "Run", rows: Rows) -> Iterator["Stage"]:
-    """More features for as long as they pay."""
+    """Add features for as long as they pay off."""
     n, d = likelihood.rows.n, rows.X.shape[1]
     price, room = (
         (np.log(d) + 0.5 * np.log(n)) / likelihood.rows.total,

@@ -329,8 +329,7 @@ def _solve(L: np.ndarray, B: np.ndarray, transposed: bool = False) -> np.ndarray
 
 
 def cholesky_keeping(S: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky of S without columns whose pivot is below `least`: the factor, and the kept columns in
-    order."""
+    """Cholesky of S without columns whose pivot is below `least`: the factor, and the columns kept."""
     kept = np.arange(S.shape[0])
     while kept.size:
         L, failed = scipy.linalg.lapack.dpotrf(S[np.ix_(kept, kept)], lower=1, clean=1)

@@ -53,8 +53,7 @@ def _matrix(gram: Gram, tick: Tick) -> np.ndarray:
 
 
 def factor(A: np.ndarray, tick: Tick = no_tick) -> tuple[np.ndarray, bool]:
-    """The lower Cholesky factor in place of A (LAPACK's layout; lower half is read), and whether it
-    failed."""
+    """The lower Cholesky factor in place of A (LAPACK's layout; lower half is read); True if it failed."""
     tick()
     if len(A) <= WHOLE:
         L, failed = dpotrf(A, lower=1, clean=1, overwrite_a=1)

@@ -106,8 +106,7 @@ class Gram:
         return Gram(kernel, X, replace(compute, dtype="float64"))
 
     def fine_enough(self, N: np.ndarray, compute: Compute) -> "Gram":
-        """Switch to float64 tiles, unless float32 was requested or its rounding is still far below the
-        noise."""
+        """Use float64 tiles from now on, if float32 was not requested and no longer far below the noise."""
         if compute.dtype != "auto" or self.dtype != np.float32:
             return self
         held = np.isfinite(self._amplified(self.n, "float32"))
@@ -148,8 +147,7 @@ class Gram:
         return self._symmetric(V, first, tick)[first:]
 
     def multiply_in_float64(self, V: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
-        """K V with float64 tiles, whatever the dtype, for results that must not carry its rounding: 1
-        pass."""
+        """K V with float64 tiles, whatever the dtype, where its rounding would matter: one pass."""
         double = np.dtype("float64")
         out = self._symmetric(V, 0, tick, double, self.cache if self.dtype == double else TileCache(0))
         self.work.add(1, 0)

@@ -1,5 +1,4 @@
-"""Diagonal-plus-low-rank matrices P = diag(d) + U U^T and inverses: preconditioners (Remark S1,
-corrected)."""
+"""Diagonal-plus-low-rank matrices P = diag(d) + U U^T: preconditioners (Remark S1, corrected)."""
 
 from dataclasses import dataclass
 

@@ -76,8 +76,7 @@ class At:
 
     @cached_property
     def var(self) -> np.ndarray:
-        """k_i(x, x) = k0 - sum_j w_j^2, in order, so that more computation can only lower it. Cost O(m n
-        i)."""
+        """k_i(x, x) = k0 - sum_j w_j^2, in order, so more computation can only lower it. Cost O(m n i)."""
         variance = self.k0.copy()
         for w in self.W:
             variance -= w * w

@@ -155,8 +155,7 @@ def rounding(posterior: "Posterior", neighbours: int) -> float:
 
 
 def robust_cholesky(S: np.ndarray, jitter: float) -> np.ndarray:
-    """Batched Cholesky; where rounding leaves a matrix indefinite, its diagonal is raised: larger
-    variances."""
+    """Batched Cholesky; a matrix that is indefinite by rounding gets a larger diagonal: larger variances."""
     try:
         return np.linalg.cholesky(S)
     except np.linalg.LinAlgError:

@@ -72,7 +72,7 @@ class Decomposition(Shares):
 
 @dataclass(frozen=True)
 class Certificate:
-    """variance_lower <= k_*(x, x) <= variance_upper, |mu_*(x) - mu_i(x)| <= mean_error: guaranteed, often
+    """variance_lower <= k_*(x, x) <= variance_upper, |mu_*(x) - mu_i(x)| <= mean_error. Guaranteed, often
     loose."""
 
     variance_lower: np.ndarray

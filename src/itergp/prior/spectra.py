@@ -22,8 +22,7 @@ ORTHOGONAL = 64  # mutually orthogonal directions per batch
 
 
 def isotropic(rng: np.random.Generator, size: int, dimension: int, radius: Radius) -> Frequencies:
-    """`size` frequencies and weights: the kernel is the expectation of sum_j w_j exp(i omega_j^T (x -
-    x'))."""
+    """`size` frequencies and weights; E[sum_j w_j exp(i omega_j^T (x - x'))] is the kernel."""
     u, weights = tail_probabilities(rng, size)
     return radius(u)[:, None] * _directions(rng, size, dimension), weights
 

@@ -156,8 +156,7 @@ def accept(state: State, room: float = np.inf) -> State:
 
 
 def accept_waiting(state: State) -> State:
-    """Accept what a budget cut off the last block: already paid for, it must not count against the next
-    call."""
+    """Accept what a budget cut off the last block: it is paid for, so it does not count in the next call."""
     state = accept(state)
     return replace(state, progress=replace(state.progress, actions=state.rank))
 

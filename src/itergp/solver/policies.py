@@ -72,8 +72,7 @@ def unit_vectors(rows: np.ndarray, n: int) -> sp.csc_array:
 
 @dataclass(frozen=True, eq=False)
 class UnitVector(Policy):
-    """s_i = e_j (IterGP-Chol, Thm. S3): rows in sequence, at random, by largest variance, or listed. No
-    pass."""
+    """s_i = e_j (IterGP-Chol, Thm. S3): rows in sequence, random, by largest variance, or listed. No pass."""
 
     finite: ClassVar[bool] = True
     sparse: ClassVar[bool] = True
@@ -375,8 +374,7 @@ class SparseBlock(Policy):
 
 @dataclass(frozen=True, eq=False)
 class Adversarial(Policy):
-    """n - 1 actions that are K_hat-orthogonal to v*, then v*: nothing is learned before (Prop. 2 is
-    tight)."""
+    """n - 1 actions K_hat-orthogonal to v*, then v*: nothing is learned until the end (Prop. 2 is tight)."""
 
     finite: ClassVar[bool] = True
 

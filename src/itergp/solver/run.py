@@ -1,5 +1,4 @@
-"""A run: steps of Algorithm 1 until a criterion is met, an interrupt arrives, or the actions are
-exhausted."""
+"""A run: steps of Algorithm 1 until a criterion is met, an interrupt arrives, or no actions are left."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -34,8 +33,8 @@ def solve(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> State:
-    """Iterate until `stop`. Interrupts, failing callbacks and lack of memory end the run, and keep its
-    work."""
+    """Iterate until `stop`. Interrupts, failing callbacks and lack of memory end the run; its work is
+    kept."""
     if not isinstance(stop, StoppingCriterion):
         raise InputError(f"stop is {stop!r}; expected a criterion such as MaxActions(64) | TimeBudget(30).")
     state = begin(problem, policy, state, seed)

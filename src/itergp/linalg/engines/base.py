@@ -261,13 +261,11 @@ def _zero_padded(V: np.ndarray, multiple: int) -> np.ndarray:
 
 
 def _wide(tile: np.ndarray, T: int) -> np.ndarray:
-    """Pad with zeros to T columns: BLAS splits a sum by its length, and so rounds other lengths
-    differently."""
+    """Pad with zeros to T columns: BLAS splits sums by their length, and rounds accordingly."""
     extra = T - tile.shape[1]
     return np.concatenate([tile, np.zeros((tile.shape[0], extra))], axis=1) if extra else tile
 
 
 def _full(tile: np.ndarray, T: int) -> np.ndarray:
-    """Pad with zeros to T x T: BLAS has other code for small products, so rounding would depend on the
-    rows."""
+    """Pad with zeros to T x T: BLAS has other code for small products, which rounds differently."""
     return tile if tile.shape == (T, T) else np.pad(tile, [(0, T - size) for size in tile.shape])

@@ -181,8 +181,7 @@ def _function(name: str, dtype: np.dtype) -> Callable[..., None]:
 
 
 def _panels_per_call(columns_of_K: int, columns: int, features: int) -> int:
-    """Panels per call, so that ticks come in time for any number of features; the bits do not depend on
-    it."""
+    """Panels per call, so that ticks come in time for any number of features; the bits stay the same."""
     return max(
         2, int(WORK_PER_CALL / (PANEL * max(1, columns_of_K) * (1.0 + columns / 16.0 + features / 8.0)))
     )
