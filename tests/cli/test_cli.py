@@ -445,16 +445,16 @@ BAD = {
     "Latin-1": (["fit", "latin.csv", "--target", "y"], 2, "latin.csv, line 1: not UTF-8"),
     "open quotation": (["fit", "quote.csv", "--target", "y"], 2, "quote.csv, line 2"),
     "names only": (["fit", "names.csv", "--target", "y"], 2, "names.csv has names but no rows"),
-    "names or data": (["fit", "unclear.csv", "--target", "y"], 2, "Say --header or --no-header"),
+    "names or data": (["fit", "unclear.csv", "--target", "y"], 2, "Use --header or --no-header"),
     "no Parquet": (["fit", "sheet.parquet", "--target", "y"], 2, "is not a Parquet file|pip install"),
     "unknown target": (
         ["fit", "train.csv", "--target", "z"],
         2,
-        "--target is 'z', which is no column of .*'size'",
+        "--target is 'z', which is not a column of .*'size'",
     ),
-    "target 0": (["fit", "train.csv", "--target", "0"], 2, "--target is '0', which is no column"),
-    "target 99": (["fit", "train.csv", "--target", "99"], 2, "--target is '99', which is no column"),
-    "target name, no names": (["fit", "bare.csv", "--target", "y"], 2, "The file has no names: give numbers"),
+    "target 0": (["fit", "train.csv", "--target", "0"], 2, "--target is '0', which is not a column"),
+    "target 99": (["fit", "train.csv", "--target", "99"], 2, "--target is '99', which is not a column"),
+    "target name, no names": (["fit", "bare.csv", "--target", "y"], 2, "The file has no names: use numbers"),
     "unknown drop": (
         ["fit", "train.csv", "--target", "y", "--drop", "sise"],
         2,
@@ -473,7 +473,7 @@ BAD = {
     "all dropped": (
         ["fit", "train.csv", "--target", "y", "--drop", "1,2,3,4"],
         2,
-        "no column left beside the target 'y'",
+        "no column other than the target 'y'",
     ),
     "budget without unit": (
         ["fit", "train.csv", *FIT, "--budget", "30"],

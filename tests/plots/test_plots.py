@@ -282,7 +282,7 @@ def test_the_grey_band_holds_ninety_five_of_a_hundred_honest_forecasts(posterior
     rng = np.random.default_rng(6)
     points = 80
     plot_calibration(posterior, np.zeros(points), np.zeros(points), axis=axis)
-    vertices = drawn(axis)["95 % of honest forecasts"].get_paths()[0].vertices
+    vertices = drawn(axis)["95 % of calibrated forecasts"].get_paths()[0].vertices
     at = vertices[np.argmin(np.abs(vertices[:, 0] - 0.8)), 0]
     low, high = (pick(vertices[vertices[:, 0] == at, 1]) for pick in (min, max))
     shares = rng.binomial(points, at, 20_000) / points

@@ -110,15 +110,15 @@ def test_sparse_actions_that_are_not_finite_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put("Q/0/indptr", -1, -1), "does not say where columns of"),  # scipy would read the memory of others
-        (put("Q/0/indptr", 10**9, -1), "does not say where columns of"),
-        (put("Q/0/indptr", 10**9, 1), "does not say where columns of"),
-        (put("Q/0/indptr", 1, 0), "does not say where columns of"),
-        (put("Q/0/indices", -1), "has rows that are not among the 24"),
-        (put("Q/0/indices", 24), "has rows that are not among the 24"),
-        (lambda _, t: t.update({"Q/0/indices": t["Q/0/indices"][:-1]}), "does not say where columns of"),
+        (put("Q/0/indptr", -1, -1), "is not valid for columns of"),  # scipy would read the memory of others
+        (put("Q/0/indptr", 10**9, -1), "is not valid for columns of"),
+        (put("Q/0/indptr", 10**9, 1), "is not valid for columns of"),
+        (put("Q/0/indptr", 1, 0), "is not valid for columns of"),
+        (put("Q/0/indices", -1), "has row numbers outside the 24 rows"),
+        (put("Q/0/indices", 24), "has row numbers outside the 24 rows"),
+        (lambda _, t: t.update({"Q/0/indices": t["Q/0/indices"][:-1]}), "is not valid for columns of"),
         (lambda _, t: t.update({"Q/0/indices": t["Q/0/data"]}), "not made of whole numbers"),
-        (lambda _, t: t.update({"Q/0/indptr": t["Q/0/indptr"][:0]}), "does not say where columns of"),
+        (lambda _, t: t.update({"Q/0/indptr": t["Q/0/indptr"][:0]}), "is not valid for columns of"),
     ],
 )
 def test_sparse_actions_that_reach_beyond_their_memory_are_refused(change, message, tmp_path):
@@ -138,13 +138,13 @@ def both_noises(_, tensors):
         (put("training_variance", -1.0), "array training_variance has the value -1", 0.05),
         (both_noises, "noise has the value -0.001; expected at least 0", row_noise(24)),
         (put("N", 1.0), "noise and array N are not the same", row_noise(24)),
-        (put("L", 0.0), "array L is no Cholesky factor: its diagonal", 0.05),
-        (put("L", -1.0), "array L is no Cholesky factor: its diagonal", 0.05),
-        (put("L", 1e-3, 1), "array L is no Cholesky factor: it has values above", 0.05),
-        (put("A", 1e-3, 1), "array A is no Cholesky factor: it has values above", row_noise(24)),
+        (put("L", 0.0), "array L is not a Cholesky factor: its diagonal", 0.05),
+        (put("L", -1.0), "array L is not a Cholesky factor: its diagonal", 0.05),
+        (put("L", 1e-3, 1), "array L is not a Cholesky factor: it has values above", 0.05),
+        (put("A", 1e-3, 1), "array A is not a Cholesky factor: it has values above", row_noise(24)),
         (
             lambda _, t: t.update(L=np.ascontiguousarray(t["L"].T)),
-            "array L is no Cholesky factor: it has values above",
+            "array L is not a Cholesky factor: it has values above",
             0.05,
         ),
         (lambda _, t: t.update(z=t["z"][:-1]), "array z is float64 of shape", 0.05),
@@ -198,7 +198,7 @@ def test_numbers_of_the_text(place, new, message, tmp_path):
 def test_numbers_that_json_does_not_know_are_refused(tmp_path):
     path = model(tmp_path / "m", about={"a": 0.25})
     with_text(path, b"0.25", b" NaN")
-    with pytest.raises(StorageError, match="it says NaN, which is no number of JSON"):
+    with pytest.raises(StorageError, match="it says NaN, which is not a valid JSON number"):
         load(path)
 
 

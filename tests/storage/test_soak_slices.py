@@ -113,9 +113,9 @@ def test_a_file_of_a_later_format_is_refused_with_advice(model):
     ("change", "message"),
     [
         (lambda c: c.update(kind="columns"), "holds a columns; expected a model"),
-        (lambda c: c["value"]["state"].update(rank=9), "do not belong together"),
-        (lambda c: c["value"]["state"].update(rank=7), "do not belong together"),
-        (lambda c: c["value"]["state"].update(blocks=[0, 3, 3, 6]), "do not belong together"),
+        (lambda c: c["value"]["state"].update(rank=9), "do not match rank"),
+        (lambda c: c["value"]["state"].update(rank=7), "do not match rank"),
+        (lambda c: c["value"]["state"].update(blocks=[0, 3, 3, 6]), "do not match rank"),
         (lambda c: c["value"]["state"].update(blocks=[0, 3, 7]), "within a block"),
         (lambda c: c["value"]["problem"].update(targets=[3]), "array y"),
         (lambda c: c["value"]["problem"]["kernel"].update(type="Popen"), "needs the class Popen"),

@@ -259,7 +259,7 @@ def test_a_checkpoint_with_missing_files_starts_anew_with_a_warning(kind, tmp_pa
     whole, _ = fit(tmp_path)
     lost = sorted(name for name in named_in(tmp_path) if name.startswith(kind))[0]
     (tmp_path / lost).unlink()
-    with pytest.warns(StorageWarning, match=rf"lacks 1 of its files, such as {lost}.*starts anew"):
+    with pytest.warns(StorageWarning, match=rf"lacks 1 of its files, such as {lost}.*starts over"):
         state, resumed_at = fit(tmp_path)
     assert resumed_at is None
     assert np.array_equal(state.representer_weights, whole.representer_weights)
@@ -319,7 +319,7 @@ def test_a_forged_manifest_deletes_nothing(name, tmp_path):
     value = storage_files.read_text(folder / MANIFEST, "checkpoint")
     value["state"]["file"] = name
     storage_files.write_text(folder / MANIFEST, "checkpoint", value)
-    with pytest.raises(StorageError, match=r"names the file .*none of a checkpoint"):
+    with pytest.raises(StorageError, match=r"lists the file .*not a checkpoint file"):
         fit(folder)
     value["state"]["file"], value["number"] = next(iter(os.listdir(folder))), "....|.*"
     storage_files.write_text(folder / MANIFEST, "checkpoint", value)

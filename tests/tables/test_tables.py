@@ -228,7 +228,7 @@ def test_a_table_for_which_there_is_no_memory_is_refused_while_it_is_read(suffix
     with pytest.raises(
         MemoryLimitError,
         match=rf"table{suffix}: .* rows .*needs about .* GB are available. "
-        r"Leave out rows",
+        r"Remove rows",
     ):
         read_table(path)
 
@@ -331,17 +331,17 @@ def test_columns_are_given_by_name_or_number_or_several_with_commas(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("z",), "--target is 'z', which is no column of .*'id', 'colour', 'size', 'y'"),
-        (("Y",), "Did you mean|is no column"),
-        (("0",), "--target is '0', which is no column"),
-        (("5",), "--target is '5', which is no column"),
-        (("-1",), "--target is '-1', which is no column"),
-        (("",), "--target is '', which is no column"),
-        (("y", ["sise"]), "--drop is 'sise', which is no column .*Did you mean 'size'"),
+        (("z",), "--target is 'z', which is not a column of .*'id', 'colour', 'size', 'y'"),
+        (("Y",), "Did you mean|is not a column"),
+        (("0",), "--target is '0', which is not a column"),
+        (("5",), "--target is '5', which is not a column"),
+        (("-1",), "--target is '-1', which is not a column"),
+        (("",), "--target is '', which is not a column"),
+        (("y", ["sise"]), "--drop is 'sise', which is not a column .*Did you mean 'size'"),
         (("y", ["y"]), "--drop names 'y', which is the target"),
         (("y", [], ["y"]), "--categorical names 'y', which is the target"),
         (("y", ["id"], ["id"]), "--drop and --categorical both name 'id'"),
-        (("y", ["id,colour,size"]), "no column left beside the target 'y'"),
+        (("y", ["id,colour,size"]), "no column other than the target 'y'"),
     ],
 )
 def test_columns_that_cannot_be_meant(tmp_path, arguments, message):

@@ -1,4 +1,4 @@
-"""What every picture is drawn with: figures, lines, bands and rings."""
+"""Building blocks of all plots: figures, lines, bands and rings."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from itergp.errors import InputError
 
 BLUE, GREEN, PURPLE = "#1f77b4", "#2ca02c", "#9467bd"  # mathematical, computational, combined
 GREY, BLACK = "#7f7f7f", "#000000"
-# where several policies share axes
+# if several policies share axes
 POLICY_COLOURS = ("#9467bd", "#d62728", "#8c564b", "#e377c2", "#17becf", "#bcbd22")
 
 
@@ -22,8 +22,8 @@ def plot_line(
     mathematical: np.ndarray | None = None,
     exact: bool = True,
 ) -> None:
-    """Mean and bands along any line through the inputs, at positions t; one band where the mathematical
-    part is not known."""
+    """Mean and bands along any line through the inputs, at positions t; one band if the mathematical part is
+    unknown."""
     if mathematical is None:
         band(axis, t, mean, 2 * np.sqrt(combined), PURPLE, "two standard deviations", alpha=0.25)
     else:
@@ -57,13 +57,14 @@ def ring(
     label: str | None,
     alpha: float = 0.3,
 ) -> None:
-    """What lies between mean +- inner and mean +- outer"""
+    """The area between mean +- inner and mean +- outer"""
     axis.fill_between(t, mean + inner, mean + outer, color=colour, alpha=alpha, lw=0, label=label)
     axis.fill_between(t, mean - outer, mean - inner, color=colour, alpha=alpha, lw=0)
 
 
 def new_figure(width: float, height: float) -> Any:
-    """A figure of so many inches, with no global state and no display. Ten inches fill a page's width."""
+    """A figure of this size in inches, with no global state and no display. Ten inches fill a page's
+    width."""
     require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -74,7 +75,7 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def require_matplotlib() -> None:
-    """Before any work, not after it."""
+    """Checked before any work."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -84,8 +85,8 @@ def require_matplotlib() -> None:
 
 
 def save_line_plots(panels: list[dict[str, Any]], path: Path) -> Path:
-    """One panel beside the other, on the same scale: each has t, mean, combined, mathematical, exact,
-    truth, title."""
+    """Panels side by side, on the same scale: each has t, mean, combined, mathematical, exact, truth,
+    title."""
     figure = new_figure(4.4 * len(panels), 3.4)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axis, panel in zip(axes, panels, strict=True):
@@ -101,7 +102,7 @@ def save_line_plots(panels: list[dict[str, Any]], path: Path) -> Path:
 
 
 def axis_for(axis: Any) -> Any:
-    """The axis that was given, or that of a new figure."""
+    """The given axis, or that of a new figure."""
     require_matplotlib()
     if axis is None:
         pyplot = sys.modules.get("matplotlib.pyplot")
@@ -120,12 +121,12 @@ def axis_for(axis: Any) -> Any:
 
 
 def add_legend(axis: Any) -> None:
-    """Where there is most room, and readable over what is drawn."""
+    """In the emptiest corner, and readable over what is drawn."""
     axis.legend(loc="best", framealpha=0.8, edgecolor="none", fontsize="small")
 
 
 def band_labels(exact: bool) -> tuple[str, str]:
-    """Of the inner and the outer part: where they are not exact, which way they err."""
+    """Labels of the inner and the outer part; if they are not exact, with the direction of their error."""
     return (
         ("mathematical", "computational") if exact else ("mathematical, at most", "computational, at least")
     )

@@ -1,4 +1,4 @@
-"""The four pictures: a posterior, its parts, a run, and calibration."""
+"""The four plots: a posterior, its parts, a run, and calibration."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -57,13 +57,12 @@ def plot_posterior(
     names: Sequence[str] | None = None,
     axis: "Axes | None" = None,
 ) -> "Axes":
-    """The mean with its bands along one feature: mathematical inside, computational around it, where they
-    can be told apart.
+    """The mean with its bands along one feature: mathematical inside, computational around it, if known.
 
-    X and y are the data to draw; those the process was conditioned on, unless given. With several features
-    the picture is a slice: along `feature` (a number, or one of `names`; unless given, the one along which
-    the mean changes most), with the others `at` a point (the median of the data, unless given). `noise`, a
-    variance or one for each target, adds the limits of a new observation.
+    X and y are the data to draw; by default those the process was conditioned on. With several features the
+    plot is a slice: along `feature` (a number, or one of `names`; by default the one along which the mean
+    changes most), with the others fixed `at` a point (by default the median of the data). `noise`, a variance
+    or one per target, adds the limits of a new observation.
     """
     data = data_for(process, X, y)
     slices = slices_for(process, data, at, limits)
@@ -100,8 +99,8 @@ def plot_decomposition(
 ) -> "Axes":
     """The variance at the points X, sorted: the mathematical part, and the computational part on top of it.
 
-    Where the parts are not exact, the computational one is at least as large as drawn, and a line shows
-    how small the mathematical one may be: guaranteed, and often far from it.
+    If the parts are not exact, the computational one is at least as large as drawn, and a line shows a
+    guaranteed, often loose lower bound of the mathematical one.
     """
     if not hasattr(process, "decompose"):
         raise InputError(
@@ -138,10 +137,10 @@ def plot_trace(
     label: str | None = None,
     axis: "Axes | None" = None,
 ) -> "Axes":
-    """How the computation went, step by step: what is left or what is known, over what it cost.
+    """The progress of the computation, step by step: what is left or what is known, over its cost.
 
     `quantity` is "residual", "variance" (mean over the training inputs), "elbo" or "energy"; `over` is
-    "actions", "passes", "entries" or "seconds". Several on the same axis are told apart by their `label`.
+    "actions", "passes", "entries" or "seconds". Several on the same axis are distinguished by their `label`.
     """
     name, title, scale = QUANTITIES[choice("quantity", quantity, tuple(QUANTITIES))]
     steps = getattr(getattr(process, "posterior", process), "trace", ())
@@ -173,16 +172,16 @@ def plot_calibration(
     label: str | None = None,
     axis: "Axes | None" = None,
 ) -> "Axes":
-    """How many of the observations y lie inside the central interval of each level: as many as it says, if
-    it is honest.
+    """The share of observations y inside the central interval of each level: equal to the level, if
+    calibrated.
 
-    The grey band is where 95 of 100 honest forecasts lie, by the binomial law of as many points; it takes
-    their errors to be independent, and is too narrow where they are not. `noise` is that of the process,
-    unless given.
+    The grey band contains 95 of 100 calibrated forecasts, by the binomial distribution for this number of
+    points; it assumes independent errors, and is too narrow if they are not. `noise` is by default that of
+    the process.
     """
     from scipy.stats import binom
 
-    # not at the top: the command line imports this room, and no SciPy
+    # not at the top: the command line imports this module without SciPy
     from itergp.metrics import LEVELS, calibration_curve
 
     X = inputs("X", X)
@@ -197,7 +196,7 @@ def plot_calibration(
     if not axis.lines:  # the first of those that are compared
         fine = np.linspace(0.005, 0.995, 199)
         low, high = (binom.ppf(tail, len(X), fine) / len(X) for tail in (0.025, 0.975))
-        axis.fill_between(fine, low, high, color=GREY, alpha=0.2, lw=0, label="95 % of honest forecasts")
+        axis.fill_between(fine, low, high, color=GREY, alpha=0.2, lw=0, label="95 % of calibrated forecasts")
         axis.plot([0, 1], [0, 1], color=GREY, lw=1.0, ls="--")
     colour = POLICY_COLOURS[max(0, len(axis.lines) - 1) % len(POLICY_COLOURS)]
     axis.plot(levels, share, "o-", color=colour, lw=1.5, ms=4, label="observed" if label is None else label)
@@ -206,7 +205,7 @@ def plot_calibration(
     return axis
 
 
-# What pictures are made of.
+# What plots are made of.
 
 
 def _of_target(noise: ArrayLike, target: int) -> float:
@@ -218,8 +217,8 @@ def _of_target(noise: ArrayLike, target: int) -> float:
 def _bands(
     process: Any, X: np.ndarray, target: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, bool]:
-    """Mean, combined and mathematical variance (None where the process has no parts), and whether the
-    parts are exact."""
+    """Mean, combined and mathematical variance (None if the process has no parts), and whether the parts are
+    exact."""
     mean = column(process.mean(X), target)
     if not hasattr(process, "decompose"):
         return mean, column(process.var(X), target), None, True

@@ -1,4 +1,4 @@
-"""A process along one feature, with the data beside it."""
+"""A process along one feature, with the data next to it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from itergp.plots.drawing import BLACK
 from itergp.validate import as_float64, choice, count, finite, inputs, targets
 
 DRAWN = 1000  # points of the data, at most
-NEAREST = 300  # of them beside a slice
+NEAREST = 300  # of them next to a slice
 COARSE = 25  # points along each feature, to find the one along which the mean changes most
-MARGIN = 0.1  # of the data's range, on either side
+MARGIN = 0.1  # share of the data's range, on either side
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Inputs (n, d), and targets where they are known."""
+    """Inputs (n, d), and targets if they are known."""
 
     X: np.ndarray
     y: np.ndarray | None
@@ -27,7 +27,7 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """A line through the inputs: the feature runs through t, the others stay `at` a point (d,)."""
+    """A line through the inputs: the feature varies over t, the others are fixed `at` a point (d,)."""
 
     feature: int
     t: np.ndarray
@@ -41,8 +41,7 @@ class Slice:
 
 
 def training_data(process: Any) -> Data | None:
-    """What a posterior or a baseline was conditioned on; without the targets where a file did not keep
-    them."""
+    """What a posterior or a baseline was conditioned on; without the targets if a file did not store them."""
     problem = getattr(getattr(process, "posterior", process), "problem", None)
     if problem is None:
         return None
@@ -55,13 +54,13 @@ def data_for(process: Any, X: ArrayLike | None, y: ArrayLike | None) -> Data | N
         X = inputs("X", X)
         return Data(X, None if y is None else targets("y", y, len(X)))
     if y is not None:
-        raise InputError("y is given without X; expected both, or neither: then the training data are drawn.")
+        raise InputError("y is given without X; expected both, or neither to plot the training data.")
     return process.training_data() if hasattr(process, "training_data") else training_data(process)
 
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """All slices through a point `at` (d,): each as long as the limits that were given, or as the data."""
+    """All slices through a point `at` (d,): each as long as the given limits, or as the data."""
 
     at: np.ndarray
     data: Data | None
@@ -96,7 +95,7 @@ def slices_for(
     here = finite("at", np.atleast_1d(as_float64("at", at)))
     if here.ndim != 1 or (data is not None and here.size != data.X.shape[1]):
         expected = "(features,)" if data is None else f"({data.X.shape[1]},)"
-        raise InputError(f"at has shape {here.shape}; expected {expected}: one value for each feature.")
+        raise InputError(f"at has shape {here.shape}; expected {expected}: one value per feature.")
     return Slices(here, data, limits)
 
 
@@ -112,7 +111,7 @@ def feature_index(feature: int | str, names: Sequence[str] | None, features: int
 
 
 def _range(x: np.ndarray) -> tuple[float, float]:
-    """A little beyond the data on either side."""
+    """Slightly beyond the data on either side."""
     low, high = float(x.min()), float(x.max())
     margin = MARGIN * (high - low) if high > low else 0.5
     return low - margin, high + margin
@@ -128,8 +127,7 @@ def _checked(limits: Any) -> tuple[float, float]:
 
 
 def scatter(axis: Any, data: Data, line: Slice, target: int) -> None:
-    """The data; beside a slice only those that are nearest to it, in standard deviations of the other
-    features."""
+    """The data; next to a slice only the nearest ones, in standard deviations of the other features."""
     n, features = data.X.shape
     assert data.y is not None
     if features > 1:
@@ -153,7 +151,7 @@ def feature_name(names: Sequence[str] | None, feature: int, features: int) -> st
 
 
 def column(values: np.ndarray, target: int) -> np.ndarray:
-    """One target of (m, t); values that all targets share as they are."""
+    """One target of (m, t); values shared by all targets are returned unchanged."""
     values = np.asarray(values)
     if values.ndim == 1:
         return values

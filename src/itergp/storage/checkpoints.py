@@ -1,9 +1,9 @@
-"""Checkpoints of a fit under way: immutable files of what was computed, and a manifest that names them,
-replaced at once.
+"""Checkpoints of a fit in progress: immutable files, and a manifest that lists them and is replaced
+atomically.
 
-Whenever the process ends, the manifest that is there names files that are whole; the next one starts from
-them. A lock that ends with its process keeps a second fit out. Files of others are left alone: what is
-deleted was named in the manifest, or carries the number that the manifest has drawn for this checkpoint.
+Whenever the process ends, the manifest lists complete files, and the next one starts from them. A lock that
+ends with its process keeps out a second fit. Files of others are not touched: a deleted file was listed in
+the manifest, or carries the random number that the manifest has for this checkpoint.
 """
 
 import contextlib
@@ -32,19 +32,18 @@ from itergp.storage.states import columns, head_value, restored_state
 
 MANIFEST = "manifest.json"
 SECONDS = 3.0  # between two checkpoints
-SHARE = 5  # and at least so many times what the last one took
+SHARE = 5  # and at least this multiple of the time the last one took
 LOCK = ".itergp-lock"
-_FIELDS = ("segments", "state", "memory", "problem")  # of a manifest, beside those of the caller
+_FIELDS = ("segments", "state", "memory", "problem")  # fields of a manifest, in addition to the caller's
 _FILE = re.compile(r"(columns|state|memory)-[0-9a-f]{16}(-[0-9a-f]{8})?\.safetensors")
 
 
 class NotOurs(StorageError):  # noqa: N818 (a kind of it, for `_attempt`)
-    """A checkpoint that another fit works on, or that is another fit's, or whose lock is none."""
+    """A checkpoint that is in use by another fit, belongs to another fit, or has an invalid lock."""
 
 
 def fingerprint(problem: Problem, policy: Any, seed: int = 0, **more: Any) -> dict[str, Any]:
-    """What makes a fit this fit and no other, field by field; `more` are further fields, anything that can
-    be stored."""
+    """The identity of a fit, field by field; `more` are further fields, anything that can be stored."""
     return {
         **_identity(problem, policy),
         "seed": int(seed),
@@ -55,7 +54,7 @@ def fingerprint(problem: Problem, policy: Any, seed: int = 0, **more: Any) -> di
 
 
 def _identity(problem: Problem, policy: Any) -> dict[str, Any]:
-    """What a state must belong to, or what follows from it would be wrong."""
+    """What a state must match, or results computed from it would be wrong."""
     return {
         "X": array_digest(problem.X),
         "y": array_digest(problem.y),
@@ -67,22 +66,21 @@ def _identity(problem: Problem, policy: Any) -> dict[str, Any]:
 
 
 class Checkpoint:
-    """A folder in which a fit keeps what it has computed. One folder serves one fit at a time.
+    """A folder in which a fit stores what it has computed. One folder serves one fit at a time.
 
         with Checkpoint("folder", fingerprint(problem, policy, seed)) as checkpoint:
-            state = checkpoint.resume(problem, policy)  # None where there is nothing to resume
+            state = checkpoint.resume(problem, policy)  # None if there is nothing to resume
             state = solve(problem, policy, stop, state, seed, callback=checkpoint.write)
             checkpoint.write_now(state)
 
-    From its first reading or writing until `close`, the end of the `with` block or the end of the process,
-    however it ends, the folder is locked: another fit that wants it is refused with StorageError, which
-    names this process.
+    From its first read or write until `close`, the end of the `with` block or the end of the process, the
+    folder is locked: another fit that tries to use it gets a StorageError that names this process.
 
-    `write` is cheap to call after every step: it writes after the first one, and then every few seconds
-    (with `every=0` always). When it cannot, because the disk is full or the folder read-only, it warns
-    once, the fit goes on, and the last checkpoint stays. `resumed_at` is the number of actions that were
-    found. What `note` is given, such as hyper-parameters that were learned before the first step, is kept
-    in the manifest too, and is found in `about` after `resume`.
+    `write` is cheap to call after every step: it writes after the first one, and then every few seconds (with
+    `every=0` always). If it cannot, because the disk is full or the folder is read-only, it warns once, the
+    fit continues, and the last checkpoint is kept. `resumed_at` is the number of actions found. What is
+    passed to `note`, such as hyper-parameters learned before the first step, is stored in the manifest too,
+    and is available as `about` after `resume`.
     """
 
     def __init__(
@@ -94,15 +92,13 @@ class Checkpoint:
         self.resumed_at: int | None = None
         # the last one
         self._manifest: dict[str, Any] = {"segments": [], "state": None, "memory": None, "problem": None}
-        self._last: State | None = None  # the state in it, where this object wrote or read it
-        self._next = 0.0  # when it is time again
+        self._last: State | None = None  # the state in it, if this object wrote or read it
+        self._next = 0.0  # when the next one is due
         self._warned = False
-        self._number = secrets.token_hex(8)  # in the names of all new files; in the manifest
+        self._number = secrets.token_hex(8)  # in the names of all new files; stored in the manifest
         self._lock: Held | None = None
         if self.path.exists() and not self.path.is_dir():
-            raise StorageError(
-                f"checkpoint {self.path} is a file; expected a folder, or a name that is free."
-            )
+            raise StorageError(f"checkpoint {self.path} is a file; expected a folder, or an unused name.")
 
     # One fit at a time.
 
@@ -113,13 +109,12 @@ class Checkpoint:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder, so that another fit may have it."""
+        """Release the folder, so that another fit may use it."""
         if self._lock is not None:
             self._lock.release()
 
     def _hold(self) -> None:
-        """The folder is ours from now on; NotOurs where another fit has it, OSError where it cannot be
-        locked."""
+        """Lock the folder; NotOurs if another fit holds it, OSError if it cannot be locked."""
         path = self.path / LOCK
         if self._lock is not None and self._lock.is_at(path):
             return
@@ -135,7 +130,7 @@ class Checkpoint:
                 f"checkpoint {self.path} is in use by another fit, in {holder}. Wait until that one ends, "
                 "end it, or give another folder. (In a program of your own: close() its Checkpoint.)"
             ) from None
-        self.close()  # what was held of a folder that is deleted
+        self.close()  # a lock on a folder that was deleted
         self._lock = held
         weakref.finalize(self, held.release)
 
@@ -150,8 +145,7 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """Errors say what to do, and let go of the folder: whoever looks at them keeps them, and this object
-        with them."""
+        """Errors say what to do, and release the folder: a kept traceback keeps this object alive."""
         try:
             with reading(self.path / MANIFEST):
                 yield
@@ -166,13 +160,13 @@ class Checkpoint:
     # Writing.
 
     def write(self, state: State) -> None:
-        """After a step: a checkpoint, if it is time. A step of which nothing could be used is left to the
-        next one."""
+        """After a step: write a checkpoint if one is due. Steps without a usable action are left to the next
+        one."""
         if state.idle == 0 and time.perf_counter() >= self._next:
             self.write_now(state)
 
     def write_now(self, state: State) -> None:
-        """A checkpoint of this state."""
+        """Write a checkpoint of this state."""
         begun = time.perf_counter()
         if self._attempt(lambda new: self._put_state(state, new)):
             self._last = state
@@ -180,25 +174,25 @@ class Checkpoint:
         self._next = now + max(self.every, SHARE * (now - begun)) if self.every else now
 
     def note(self, about: dict[str, Any]) -> None:
-        """Keep this in the manifest from now on: what a fit knows before its first step, such as what it
+        """Store this in the manifest from now on: what a fit knows before its first step, such as what it
         learned."""
         self.about = json_value("about", about)
         self._attempt(lambda new: self._manifest)
 
     def _attempt(self, put: Callable[[list[str]], dict[str, Any]]) -> bool:
-        """New files, then the manifest that names them, then away with what was named before. True when
-        all went well."""
+        """Write new files, then the manifest that lists them, then delete the old ones. True if all went
+        well."""
         new: list[str] = []
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._hold()
-            # so that files without a manifest can be told as ours, should we be killed
+            # so that files without a manifest can be recognised as ours if this process is killed
             if not (self.path / MANIFEST).exists():
                 self._write_manifest(self._manifest)
             before, manifest = self._manifest, put(new)
             self._write_manifest(manifest)
         except (OSError, MemoryError, ItergpError) as error:
-            if isinstance(error, NotOurs) and self._lock is None:  # at the beginning; later the fit goes on
+            if isinstance(error, NotOurs) and self._lock is None:  # at the start; later the fit continues
                 raise
             self._remove(new)
             self._warn(error)
@@ -243,7 +237,7 @@ class Checkpoint:
         }
 
     def _continues(self, state: State) -> bool:
-        """Whether what is on the disk is the beginning of this state."""
+        """Whether the files on disk are a prefix of this state."""
         old = self._last
         if old is None or old.problem is not state.problem or old.basis.size > state.basis.size:
             return False
@@ -257,7 +251,7 @@ class Checkpoint:
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:
-            with contextlib.suppress(OSError):  # a file too many does no harm
+            with contextlib.suppress(OSError):  # an extra file does no harm
                 (self.path / name).unlink(missing_ok=True)
 
     def _warn(self, error: Exception) -> None:
@@ -265,8 +259,8 @@ class Checkpoint:
             self._warned = True
             reason = getattr(error, "strerror", None) or error
             warnings.warn(
-                f"The checkpoint in {self.path} cannot be written ({reason}). The fit goes on, and the last "
-                "checkpoint, if there is one, stays; further failures are not reported.",
+                f"The checkpoint in {self.path} cannot be written ({reason}). The fit continues, and the "
+                "last one, if any, is kept; further failures are not reported.",
                 StorageWarning,
                 stacklevel=4,
             )
@@ -274,10 +268,10 @@ class Checkpoint:
     # Reading.
 
     def resume(self, problem: Problem, policy: Any) -> State | None:
-        """The state to go on from, or None where there is none; StorageError where it is another fit's,
-        damaged, or in use.
+        """The state to continue from, or None if there is none; StorageError if it belongs to another fit, is
+        damaged, or is in use.
 
-        None, with a warning, also where files are missing that the manifest names.
+        None, with a warning, also if files listed in the manifest are missing.
         """
         manifest = self.read_manifest()
         if manifest is None or manifest["state"] is None or self._lacks_files():
@@ -293,7 +287,7 @@ class Checkpoint:
         return state
 
     def read_manifest(self) -> dict[str, Any] | None:
-        """What the manifest says, if there is one and it is of this fit; `about` is then what was noted."""
+        """The manifest, if there is one and it belongs to this fit; `about` is then what was noted."""
         path = self.path / MANIFEST
         if self.path.is_dir():
             self._hold_if_possible()
@@ -305,8 +299,8 @@ class Checkpoint:
             found = {name: manifest[name] for name in _FIELDS}
             for name in _named(found):
                 if not _FILE.fullmatch(name):
-                    raise Malformed(f"it names the file {name!r}, which is none of a checkpoint.")
-            number = str(manifest.get("number", self._number))  # earlier versions drew none
+                    raise Malformed(f"it lists the file {name!r}, which is not a checkpoint file.")
+            number = str(manifest.get("number", self._number))  # earlier versions had none
             if not re.fullmatch("[0-9a-f]{16}", number):
                 raise Malformed(f"its number is {number!r}; expected 16 digits.")
             self.about, self._manifest, self._number = manifest["about"], found, number
@@ -318,7 +312,7 @@ class Checkpoint:
             warnings.warn(
                 f"The checkpoint in {self.path} lacks {len(missing)} of its files, such as {missing[0]}: "
                 "they were deleted, or two fits of an earlier version wrote into it at once. The fit starts "
-                "anew.",
+                "over.",
                 StorageWarning,
                 stacklevel=3,
             )
@@ -336,12 +330,12 @@ class Checkpoint:
                 raise NotOurs(
                     f"checkpoint {self.path} belongs to another fit: its {field} differs "
                     f"({_short(there.get(field))} there, {_short(here.get(field))} here). Give another "
-                    "folder, or delete this one to start anew."
+                    "folder, or delete this one to start over."
                 )
 
 
 def _named(manifest: dict[str, Any]) -> set[str]:
-    """The files that a manifest names."""
+    """The files listed in a manifest."""
     return {
         entry["file"] for entry in (*manifest["segments"], manifest["state"], manifest["memory"]) if entry
     }

@@ -1,7 +1,7 @@
-"""What numbers of a file must be, whoever wrote it: finite, with the right sign, shape and number.
+"""Validation of numbers read from files: finite, with the right sign, shape and count.
 
-A digest says that a file is what somebody wrote, not that it is a model. Each array is looked at once,
-where it is used.
+A digest shows that a file is unchanged since it was written, not that it is a valid model. Each array is
+checked once, where it is used.
 """
 
 import math
@@ -12,22 +12,22 @@ import scipy.sparse as sp
 
 from itergp.storage.files import Malformed, Tensors
 
-_SOME = 1 << 16  # numbers at once: what is looked at stays in the cache
-# far beyond what a fit can have, and so far below what float64 can hold that sums of such numbers are finite
+_SOME = 1 << 16  # numbers per chunk, so that a chunk fits in the cache
+# far above what a fit can have, and far enough below the limit of float64 that sums of such numbers are
+# finite
 _LARGEST = 1e200
 _SMALLEST = 1e-150  # on the diagonal of a factor, which is divided by
 _LARGEST_COUNT = 10**18
 
 
 def finite(array: np.ndarray) -> bool:
-    """Whether all of it are numbers to compute with."""
+    """Whether all values are finite and of a sensible size."""
     flat = array.reshape(-1)
     return all((np.abs(flat[i : i + _SOME]) <= _LARGEST).all() for i in range(0, flat.size, _SOME))
 
 
 def shaped(tensors: Tensors, name: str, *shape: int, least: float = -math.inf) -> np.ndarray:
-    """The float64 array of that name, which must have that shape, and finite numbers that are not below
-    `least`."""
+    """The float64 array of that name; it must have that shape and finite values >= `least`."""
     array = tensors[name]
     if array.shape != shape or array.dtype != np.float64:
         raise Malformed(
@@ -37,7 +37,7 @@ def shaped(tensors: Tensors, name: str, *shape: int, least: float = -math.inf) -
 
 
 def numbers(array: np.ndarray, name: str, least: float = -math.inf) -> np.ndarray:
-    """The array itself, if all of it is finite and not below `least`."""
+    """The array itself, if all values are finite and >= `least`."""
     if not finite(array):
         raise Malformed(f"{name} has values that are not finite, or larger than {_LARGEST:.0e}.")
     if least > -math.inf and array.size and array.min() < least:
@@ -48,15 +48,15 @@ def numbers(array: np.ndarray, name: str, least: float = -math.inf) -> np.ndarra
 def lower_factor(L: np.ndarray, name: str) -> np.ndarray:
     """A diagonal block of a Cholesky factor: lower triangular, with a positive diagonal."""
     if not (np.diagonal(L) > _SMALLEST).all():
-        raise Malformed(f"array {name} is no Cholesky factor: its diagonal must be positive.")
-    for i in range(0, len(L), 256):  # in strips: no second matrix
+        raise Malformed(f"array {name} is not a Cholesky factor: its diagonal must be positive.")
+    for i in range(0, len(L), 256):  # in strips, without a second matrix
         if np.triu(L[i : i + 256, i:], 1).any():
-            raise Malformed(f"array {name} is no Cholesky factor: it has values above its diagonal.")
+            raise Malformed(f"array {name} is not a Cholesky factor: it has values above its diagonal.")
     return L
 
 
 def sparse_columns(tensors: Tensors, name: str, n: int) -> sp.csc_array:
-    """Sparse columns with n rows. scipy trusts where columns end: a wrong end reads memory of others."""
+    """Sparse columns with n rows. SciPy trusts `indptr`: a wrong value would read foreign memory."""
     data, indices, ends = (tensors[f"{name}/{what}"] for what in ("data", "indices", "indptr"))
     if data.dtype != np.float64 or data.ndim != 1:
         raise Malformed(
@@ -71,21 +71,21 @@ def sparse_columns(tensors: Tensors, name: str, n: int) -> sp.csc_array:
         or (np.diff(ends) < 0).any()
         or indices.size != data.size
     ):
-        raise Malformed(f"array {name}/indptr does not say where columns of {data.size} numbers end.")
+        raise Malformed(f"array {name}/indptr is not valid for columns of {data.size} numbers.")
     if data.size and not 0 <= indices.min() <= indices.max() < n:
-        raise Malformed(f"array {name}/indices has rows that are not among the {n}.")
+        raise Malformed(f"array {name}/indices has row numbers outside the {n} rows.")
     return sp.csc_array((numbers(data, f"array {name}/data"), indices, ends), shape=(n, ends.size - 1))
 
 
 def of_unit_length(Q: Any, name: str) -> None:
-    """Actions have length 1, whoever chose them."""
+    """Check that actions have length 1."""
     squares = Q.multiply(Q).sum(axis=0) if sp.issparse(Q) else np.einsum("nr,nr->r", Q, Q)
     if not (np.abs(np.asarray(squares) - 1.0) < 1e-3).all():
         raise Malformed(f"array {name} has actions that are not of length 1.")
 
 
 def counted(value: Any, name: str, least: int = 0) -> int:
-    """A whole number."""
+    """An integer."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _LARGEST_COUNT:
         raise Malformed(f"{name} is {_short(value)}; expected a whole number from {least} to 10^18.")
     return value

@@ -1,10 +1,9 @@
-"""One file: arrays and a JSON text as safetensors, written whole or not at all, with a digest over every
-byte of it.
+"""One file: arrays and JSON text as safetensors, written completely or not at all, with a digest over every
+byte.
 
-The text is `{"digest": ..., "format": 1, "itergp": version, "kind": ..., "value": ...}` under the one
-metadata key "itergp". The digest is the SHA-256 of the file with 64 zeros in the digest's own place: so it
-is checked before anything is parsed, and there is no byte that it does not cover. Manifests are the same
-text alone.
+The text is `{"digest": ..., "format": 1, "itergp": version, "kind": ..., "value": ...}` under the single
+metadata key "itergp". The digest is the SHA-256 of the file with 64 zeros in place of the digest itself. So
+it is checked before anything is parsed, and it covers every byte. Manifests are the same text alone.
 """
 
 import contextlib
@@ -33,21 +32,21 @@ _DTYPES |= {"int8": "I8", "uint8": "U8", "bool": "BOOL"}
 _ZEROS = b"0" * 64
 _MARK = b'{"digest":"'  # where the text begins; the digest follows
 _MARK_IN_HEADER = b'{\\"digest\\":\\"'  # the same inside a JSON string
-_HEADER_LIMIT = 100_000_000  # the safetensors format's own
+_HEADER_LIMIT = 100_000_000  # of the safetensors format itself
 _CHUNK = 1 << 22
-_ENTRIES = 1_000_000  # of the JSON text, beside one for each number in the arrays
+_ENTRIES = 1_000_000  # entries of the JSON text, in addition to one per number in the arrays
 
 
 class Malformed(ValueError):  # noqa: N818 (a reason, which StorageError tells)
-    """What is wrong with the content of a file, to be told with the file's name."""
+    """What is wrong with the content of a file; reported together with the file's name."""
 
 
 def write(path: Path, kind: str, value: Any, tensors: Tensors) -> str:
-    """Write arrays and a JSON value into one file, and return its digest. OSError when that fails; nothing
-    is left behind.
+    """Write arrays and a JSON value into one file, and return its digest. On failure raises OSError and
+    leaves nothing behind.
 
-    The library of the format would do, but what it writes first has a name that nobody can clean up after
-    a kill, and only its owner may read the result.
+    The format's own library is not used, because its temporary file has a name that cannot be cleaned up
+    after a kill, and only the owner could read the result.
     """
     arrays = {
         name: _plain(tensors[name])
@@ -68,7 +67,7 @@ def write(path: Path, kind: str, value: Any, tensors: Tensors) -> str:
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
-    """Row after row, little end first, as the format has it."""
+    """Row by row, little-endian, as the format requires."""
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
@@ -83,19 +82,19 @@ def _header(text: bytes, arrays: Tensors) -> bytes:
             "data_offsets": (start, end),
         }
     header = json.dumps(entries, separators=(",", ":")).encode()
-    return header + b" " * (-len(header) % 8)  # numbers lie on multiples of eight bytes
+    return header + b" " * (-len(header) % 8)  # arrays are aligned to multiples of eight bytes
 
 
 def read(path: Path, kind: str) -> tuple[Any, Tensors, str]:
-    """The JSON value, the arrays and the digest of a file of this kind; StorageError when it is not
-    exactly what was written."""
+    """The JSON value, the arrays and the digest of a file of this kind; StorageError if it is not exactly as
+    written."""
     with reading(path), _opened(path) as file:
         digest, place = _digest(file)
         file.seek(place)
         if file.read(64) != digest:
             raise StorageError(
-                f"{path} is damaged: its digest does not match its content. Use another copy, or make it "
-                "anew."
+                f"{path} is damaged: its digest does not match its content. Use another copy, or create "
+                "it again."
             )
         with safe_open(path, framework="np") as contents:
             if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
@@ -106,7 +105,7 @@ def read(path: Path, kind: str) -> tuple[Any, Tensors, str]:
 
 
 def write_text(path: Path, kind: str, value: Any) -> None:
-    """A JSON value in a file of its own, such as a manifest."""
+    """Write a JSON value to a file of its own, such as a manifest."""
     text = _text(kind, value)
     digest = hashlib.sha256(text).hexdigest().encode()
     with replacing(path) as temporary, open(temporary, "wb") as file:
@@ -115,7 +114,7 @@ def write_text(path: Path, kind: str, value: Any) -> None:
 
 
 def read_text(path: Path, kind: str) -> Any:
-    """The JSON value of such a file; StorageError when it is not exactly what was written."""
+    """The JSON value of such a file; StorageError if it is not exactly as written."""
     with reading(path), _opened(path) as file:
         text = file.read()
         digest, zeroed = text[len(_MARK) : len(_MARK) + 64], _MARK + _ZEROS + text[len(_MARK) + 64 :]
@@ -123,7 +122,7 @@ def read_text(path: Path, kind: str) -> Any:
             raise StorageError(f"{path} was not written by this library.")
         if hashlib.sha256(zeroed).hexdigest().encode() != digest:
             raise StorageError(
-                f"{path} is damaged: its digest does not match its content. Delete it to start anew."
+                f"{path} is damaged: its digest does not match its content. Delete it to start over."
             )
         return _value(path, text.decode(), kind)
 
@@ -137,16 +136,15 @@ def array_digest(array: np.ndarray) -> str:
 
 
 def _text(kind: str, value: Any) -> bytes:
-    """Sorted and compact, so that the same value gives the same bytes; keys are chosen so that "digest"
-    comes first."""
+    """Sorted and compact, so that the same value gives the same bytes; keys are chosen so that "digest" is
+    first."""
     whole = {"digest": _ZEROS.decode(), "format": FORMAT, "itergp": __version__, "kind": kind, "value": value}
     return json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _value(path: Path, text: str, kind: str, size: int = 0) -> Any:
-    """What the text says. Its entries, which take far more memory than their letters, are counted before
-    they are made."""
-    # as many as there are numbers in arrays, such as a count for each row
+    """Parse the text. Its entries, which take far more memory than their characters, are counted first."""
+    # one per number in the arrays, such as a count for each row
     most = _ENTRIES + (size - len(text)) // 8
     if text.count(",") > most:
         raise StorageError(
@@ -165,7 +163,7 @@ def _value(path: Path, text: str, kind: str, size: int = 0) -> Any:
 
 
 def _no_number(text: str) -> float:
-    raise Malformed(f"it says {text}, which is no number of JSON.")
+    raise Malformed(f"it says {text}, which is not a valid JSON number.")
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -176,13 +174,13 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _digest(file: BinaryIO) -> tuple[bytes, int]:
-    """What the digest of a safetensors file must be, and where in the file it stands."""
+    """The expected digest of a safetensors file, and its position in the file."""
     start = file.read(8)
     length = int.from_bytes(start, "little")
     header = file.read(length) if len(start) == 8 and length <= _HEADER_LIMIT else b""
     place = header.find(_MARK_IN_HEADER) + len(_MARK_IN_HEADER)
     if len(header) < length or not header or place < len(_MARK_IN_HEADER):
-        raise StorageError(f"{file.name} was not written by this library, or only its beginning is there.")
+        raise StorageError(f"{file.name} was not written by this library, or is truncated.")
     digest = hashlib.sha256(start + header[:place] + _ZEROS + header[place + 64 :])
     while some := file.read(_CHUNK):
         digest.update(some)
@@ -191,7 +189,7 @@ def _digest(file: BinaryIO) -> tuple[bytes, int]:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Whatever can go wrong with a file is one type of error."""
+    """Turn every error of reading a file into a StorageError."""
     try:
         yield
     except (StorageError, MemoryError):
@@ -202,7 +200,7 @@ def reading(path: Path) -> Iterator[None]:
         raise StorageError(f"{path} does not exist.") from None
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except Exception as error:  # of parsers: the digest is right, so a program wrote this, but not this one
+    except Exception as error:  # from parsers: the digest is right, so a program wrote this, but not this one
         raise StorageError(f"{path} cannot be understood ({type(error).__name__}: {error}).") from error
 
 

@@ -1,4 +1,4 @@
-"""Locks on open files. They belong to one process and end with it, however it ends, whatever it forked."""
+"""Locks on open files. They belong to one process and end with it, however it ends and whatever it forked."""
 
 import contextlib
 import os
@@ -12,10 +12,10 @@ from pathlib import Path
 if sys.platform == "win32":
     import msvcrt
 
-    _FAR = 1 << 30  # a byte that no file has: what is locked cannot be read
+    _FAR = 1 << 30  # a byte beyond the end of any file: a locked byte cannot be read
 
     def lock(descriptor: int, without_locks: bool = True) -> bool:
-        """Take the lock of an open file, without waiting; False where somebody else holds it."""
+        """Take the lock of an open file, without waiting; False if another process holds it."""
         place = os.lseek(descriptor, 0, os.SEEK_CUR)
         try:
             os.lseek(descriptor, _FAR, os.SEEK_SET)
@@ -27,14 +27,14 @@ if sys.platform == "win32":
         return True
 
     def _unlock(descriptor: int) -> None:
-        pass  # ends when the file is closed: nothing forks here
+        pass  # released when the file is closed: nothing forks here
 
 else:
     import fcntl
 
     def lock(descriptor: int, without_locks: bool = True) -> bool:
-        """Take the lock of an open file, without waiting; False where somebody else holds it, and
-        `without_locks` on a file system that has none."""
+        """Take the lock of an open file, without waiting; False if another process holds it, and
+        `without_locks` on a file system without locks."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -49,31 +49,31 @@ else:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process of this number may exist."""
+    """Whether a process with this id may exist."""
     if sys.platform == "win32":
         return True  # asking would end it
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except (OSError, OverflowError):  # somebody else's, or no such number
+    except (OSError, OverflowError):  # another user's, or not a valid id
         return True
     return True
 
 
 class Busy(Exception):  # noqa: N818 (a fact, which an error tells)
-    """Somebody else holds the lock; says who, as far as is known."""
+    """Another process holds the lock; the message says which, as far as is known."""
 
 
 class Foreign(Exception):  # noqa: N818
-    """What has the name of the lock is no lock of ours; says what it is."""
+    """The file with the lock's name is not one of our locks; the message says what it is."""
 
 
 class Held:
-    """An open file that this process alone holds.
+    """An open file held by this process alone.
 
-    A lock of POSIX belongs to the open file, which forked children share: it would live as long as they. So
-    they close theirs, and here it is let go by name, whatever copies there are.
+    A POSIX lock belongs to the open file, which forked children share: it would live as long as they do. So
+    children close theirs, and here it is released explicitly, whatever copies exist.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -81,14 +81,14 @@ class Held:
         _ALL.add(self)
 
     def release(self) -> None:
-        """Unlock and close; nothing where that was done, or where a parent holds it."""
+        """Unlock and close; does nothing if that was done before, or if a parent holds it."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             _unlock(descriptor)
             os.close(descriptor)
 
     def is_at(self, path: Path) -> bool:
-        """Whether the locked file still has that name: folders may be deleted while they are in use."""
+        """Whether the locked file still has that name: folders may be deleted while in use."""
         try:
             return os.path.samestat(os.fstat(self.descriptor), os.lstat(path))
         except OSError:
@@ -102,19 +102,19 @@ def _close_in_child() -> None:
     for held in list(_ALL):
         descriptor, held.descriptor = held.descriptor, -1
         if descriptor >= 0:
-            os.close(descriptor)  # to unlock it would be to unlock the parent's
+            os.close(descriptor)  # unlocking would release the parent's lock
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_in_child)
 
 
-_WRITTEN = re.compile(rb"(\d+( [^\n]*\n?)?)?")  # what is in a lock, though perhaps not all of it
+_WRITTEN = re.compile(rb"(\d+( [^\n]*\n?)?)?")  # the content of a lock file, possibly incomplete
 
 
 def hold(path: Path) -> Held:
-    """Open a file of this name, lock it, and write into it who holds it. Busy where another does, Foreign
-    where it is something else, which stays as it is; OSError where that fails."""
+    """Open a file of this name, lock it, and write its holder into it. Busy if another process holds it,
+    Foreign if it is something else, which is left unchanged; OSError if that fails."""
     descriptor = _opened(path)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -122,12 +122,12 @@ def hold(path: Path) -> Held:
         free, text = lock(descriptor), os.read(descriptor, 500)
         if not free:
             raise Busy(_holder(text.decode(errors="replace")))
-        if not _WRITTEN.fullmatch(text):  # also where it is another name of a file elsewhere
+        if not _WRITTEN.fullmatch(text):  # also if it is another name of a file elsewhere
             raise Foreign("a file of something else")
     except BaseException:
         os.close(descriptor)
         raise
-    with contextlib.suppress(OSError):  # on a full disk it is held all the same
+    with contextlib.suppress(OSError):  # on a full disk the lock is held all the same
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
         os.write(descriptor, f"{os.getpid()} {platform.node()}\n".encode())
@@ -135,7 +135,7 @@ def hold(path: Path) -> Held:
 
 
 def _opened(path: Path) -> int:
-    """Links are not followed: whoever can place one would have their target overwritten."""
+    """Symbolic links are not followed: whoever can place one would have its target overwritten."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         return os.open(path, flags, 0o666)

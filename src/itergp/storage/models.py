@@ -31,25 +31,24 @@ def save(
     about: dict[str, Any] | None = None,
     refinable: bool = True,
 ) -> None:
-    """Write a posterior into one file; `about` is the caller's own, anything that JSON can hold.
+    """Write a posterior to one file; `about` is for the caller, anything that JSON can hold.
 
-    What is loaded predicts to the same bits (with the same engine, threads and linear algebra), and
-    `refine` goes on to the same bits. A policy that is a function is not stored: `refine(policy=...)` then
-    needs one.
+    The loaded model gives bitwise equal predictions (with the same engine, threads and linear algebra), also
+    after `refine`. A policy that is a function is not stored: `refine(policy=...)` then needs one.
 
-    With `refinable=False` the file has no targets, nothing of the policy, and no K Q where the posterior
-    is exact. What is loaded still has `mean`, `var`, `predictive_var`, `cov`, `path`, `sample` at up to
-    2,000 points, `decompose`, `local` and `certify` (unless it is exact, where local actions, bounds and
-    certificates say nothing new). All else needs the targets or where the randomness stood, and raises
-    InputError: `refine`, `extend`, `sample_function`, `computational_share`. Files get smaller; nothing is
-    hidden, for the targets follow from the representer weights.
+    With `refinable=False` the file has no targets, nothing of the policy, and no K Q if the posterior is
+    exact. The loaded model still has `mean`, `var`, `predictive_var`, `cov`, `path`, `sample` at up to 2,000
+    points, `decompose`, `local` and `certify` (except if it is exact, where local actions, bounds and
+    certificates add nothing). Everything else needs the targets or the random state, and raises InputError:
+    `refine`, `extend`, `sample_function`, `computational_share`. Files are smaller, but nothing is hidden:
+    the targets follow from the representer weights.
 
-    Where each target has a noise of its own, the file has the run that they share and these noises. What
-    each target makes of it is computed again, from K Q: so that stays.
+    If each target has its own noise, the file has their shared run and these noises. The belief of each
+    target is recomputed from K Q, which is therefore kept.
     """
     tensors = Tensors()
     own = posterior.noise if isinstance(posterior, TargetPosterior) else None
-    # K Q is needed at rank n too, where rounding adds to the variance
+    # K Q is needed at rank n too, if rounding adds to the variance
     products = refinable or isinstance(posterior, TargetPosterior) or not is_exact(posterior)
     state = posterior.state
     value = {
@@ -65,15 +64,15 @@ def save(
     tensors |= columns(state.belief, 0, state.basis.size, refinable, products)
     try:
         write(file_path(path), KIND, value, tensors)
-    except (OSError, ValueError) as error:  # ValueError: no name of a file
+    except (OSError, ValueError) as error:  # ValueError: not a valid file name
         raise StorageError(
             f"{path} cannot be written: {getattr(error, 'strerror', None) or error}."
         ) from error
 
 
 def load(path: str | PathLike[str], classes: Iterable[type] = ()) -> tuple[Any, dict[str, Any]]:
-    """The posterior in a file, and what was written about it. `classes` are your own kernels, means and
-    policies, if any."""
+    """The posterior in a file, and its `about`. `classes` are your own kernels, means and policies, if
+    any."""
     path, known = Path(path), table(classes)
     value, tensors, _ = read(path, KIND)
     with reading(path):
@@ -95,7 +94,7 @@ def load(path: str | PathLike[str], classes: Iterable[type] = ()) -> tuple[Any, 
 
 
 def _policy_value(posterior: Posterior | TargetPosterior, tensors: Tensors) -> Any:
-    """The policy, and what it prepared where it is the one that acts; or the reason why it is not stored."""
+    """The policy, and what it prepared if it is the one acting; or the reason why it is not stored."""
     policy, state = posterior.policy, posterior.state
     if policy is None:
         return None
@@ -115,7 +114,7 @@ def _policy_value(posterior: Posterior | TargetPosterior, tensors: Tensors) -> A
 
 
 def _restored_policy(value: Any, tensors: Tensors, known: dict[str, type]) -> tuple[Any, Any, Any]:
-    """The policy, the same once more if it is the one that acts, and what it prepared."""
+    """The policy, the same again if it is the one acting, and what it prepared."""
     if value is None:
         return None, None, None
     if "missing" in value:

@@ -1,9 +1,8 @@
-"""The one function that replaces files: whole or not at all, and only what may be replaced.
+"""The one function that replaces files: completely or not at all, and only files that may be replaced.
 
-The new file is written beside the old one, which it replaces at the end: whoever opens the name sees the
-one or the other. So that this looks like writing into the old file, links are followed, mode and owner are
-kept, and a file that is read-only is refused. What is no ordinary file, such as a device, would be
-replaced by one: it is refused too.
+The new file is written next to the old one, which it replaces at the end: readers see either one or the
+other. To behave like writing into the old file, links are followed, mode and owner are kept, and a read-only
+file is rejected. Anything that is not an ordinary file, such as a device, is rejected too.
 """
 
 import contextlib
@@ -26,33 +25,32 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-# of a temporary file: the process that writes it, a number drawn once for it, and that of the file
+# of a temporary file: the process that writes it, its random number, and that of the file
 _ENDING = r"\.(?P<pid>[1-9]\d{0,9})\.(?P<drawn>[0-9a-f]{4})[0-9a-f]{4}\.tmp"
 LONGEST_STEM = 100  # bytes
 _DRAWN, _FILES = secrets.token_hex(2), itertools.count()
 
 
 def irregular(path: Path) -> str | None:
-    """What is there, in words, where it is no ordinary file; None where it is one. OSError where nothing
-    is there.
+    """A description of what is there, if it is not an ordinary file; None if it is. OSError if nothing is
+    there.
 
-    To be asked before a file is opened: opening a named pipe waits for whoever writes into it, perhaps for
-    ever.
+    Call this before opening a file: opening a named pipe waits for a writer, possibly forever.
     """
     mode = os.stat(path).st_mode
     return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "something else")
 
 
 def refusal(path: Path) -> str | None:
-    """Why this name cannot be replaced by a new file, in words; None where it can, or where nothing is
-    there. OSError beyond."""
+    """Why this name cannot be replaced by a new file; None if it can, or if nothing is there. OSError
+    otherwise."""
     try:
         kind, mode = irregular(path), stat.S_IMODE(os.stat(path).st_mode)
     except FileNotFoundError:
         return None
     if kind is not None:
         return f"it is {kind}, not an ordinary file. Give another name"
-    if not mode & 0o222:  # root may write it nevertheless, but somebody wanted it to stay
+    if not mode & 0o222:  # root could write it nevertheless, but it was made read-only on purpose
         return f"it is read-only (mode {mode:03o}). Make it writable with chmod u+w, or give another name"
     if not os.access(path, os.W_OK):
         return f"you have no permission to write it (mode {mode:03o}). Give another name"
@@ -61,7 +59,7 @@ def refusal(path: Path) -> str | None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A new, empty file beside `path`, which takes its place when all went well, and is removed when not."""
+    """A new, empty file next to `path`, which replaces it on success, and is removed on failure."""
     reason = refusal(path)
     if reason is not None:
         raise OSError(errno.EACCES, reason)
@@ -71,7 +69,7 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{stem}.{os.getpid()}.{_DRAWN}{next(_FILES) % 65536:04x}.tmp")
     held = Held(_created_like(path, temporary))
     try:
-        lock(held.descriptor)  # for the eyes of sweepers
+        lock(held.descriptor)  # so that cleaners find it
         yield temporary
         held.release()
         os.replace(temporary, path)
@@ -82,7 +80,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _stem(name: str) -> str:
-    """What a temporary file has of the name: all of it, unless it would become too long."""
+    """The part of the name used for a temporary file: all of it, unless that would be too long."""
     text = os.fsencode(name)
     return name if len(text) <= LONGEST_STEM else hashlib.sha256(text).hexdigest()[:32]
 
@@ -95,8 +93,7 @@ def file_path(path: str | os.PathLike[str]) -> Path:
 
 
 def _created_like(path: Path, temporary: Path) -> int:
-    """An empty file with the mode and the owner of the one at `path`, before there is anything to read in
-    it."""
+    """An empty file with the mode and owner of the one at `path`, set before there is any content."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         old = os.stat(path)
@@ -104,7 +101,7 @@ def _created_like(path: Path, temporary: Path) -> int:
         return os.open(temporary, flags, 0o666)
     descriptor = os.open(temporary, flags, 0o600)
     if hasattr(os, "fchown"):
-        # who may not give files away becomes the owner, if possible in the same group
+        # if ownership cannot be transferred, we become the owner, if possible in the same group
         for owner in (old.st_uid, -1):
             with contextlib.suppress(OSError):
                 os.fchown(descriptor, owner, old.st_gid)
@@ -114,8 +111,8 @@ def _created_like(path: Path, temporary: Path) -> int:
 
 
 def sweep(folder: Path, name: str) -> None:
-    """Remove what killed processes left of files with such names, a pattern: where the name proves it, and
-    nobody writes it."""
+    """Remove what killed processes left of files matching a pattern, if the name proves it and nobody writes
+    it."""
     own = re.compile(rf"\.(?:{name}){_ENDING}")
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
@@ -125,14 +122,14 @@ def sweep(folder: Path, name: str) -> None:
 
 
 def _is_dead(pid: int, drawn: str) -> bool:
-    """Whether no process here writes files of these numbers. One of our own number died before us, unless
-    it drew the same: in a container all have the number 1."""
+    """Whether no process here writes files with these numbers. One with our own process id died before us,
+    unless it drew the same number: in a container all have the id 1."""
     return drawn != _DRAWN if pid == os.getpid() else not alive(pid)
 
 
 def _remove_unless_locked(path: str) -> None:
-    """In folders that several machines share, the number of a process may be that of another machine's. On
-    a file system without locks nobody can tell: there it stays."""
+    """In folders shared by several machines, a process id may be that of another machine's. On a file system
+    without locks this cannot be decided, so the file is kept."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
         try:
@@ -143,8 +140,8 @@ def _remove_unless_locked(path: str) -> None:
 
 
 def _folder_to_disk(folder: Path) -> None:
-    """The new name itself should survive a power failure, where the system knows how; the file is in its
-    place already."""
+    """Make the new name itself survive a power failure, if the system supports it; the file is already in
+    place."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

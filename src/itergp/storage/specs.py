@@ -1,5 +1,5 @@
-"""Kernels, means and policies as trees of names and numbers, and back through a table of known classes. No
-code in files."""
+"""Kernels, means and policies as trees of names and numbers, and back through a table of known classes. Files
+contain no code."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from itergp.solver import policies, schedule, stopping
 from itergp.storage.files import Malformed, Tensors, array_digest
 
 Put = Callable[[np.ndarray, str], Any]  # stores an array under a name, and returns what to write in its place
-SMALL = 64  # arrays up to here are written out in descriptions
+SMALL = 64  # larger arrays are not written out in descriptions
 
 
 def _classes(module: ModuleType, base: type) -> dict[str, type]:
@@ -30,7 +30,7 @@ def _classes(module: ModuleType, base: type) -> dict[str, type]:
     return {name: value for name, value in own.items() if value.__module__ == module.__name__}
 
 
-# Every class of these files, by its name: what is added there can be stored.
+# Every class of these modules, by name: a class added there can be stored.
 LIBRARY: dict[str, type] = {
     **_classes(kernel, kernel.Kernel),
     **_classes(stationary, kernel.Kernel),
@@ -44,7 +44,7 @@ LIBRARY: dict[str, type] = {
 
 
 def table(own: Iterable[type] = ()) -> dict[str, type]:
-    """The classes that a file may name: the library's, and the caller's own."""
+    """The classes that a file may name: the library's and the caller's own."""
     known = dict(LIBRARY)
     for cls in own:
         if not (isinstance(cls, type) and is_dataclass(cls)):
@@ -58,7 +58,7 @@ def table(own: Iterable[type] = ()) -> dict[str, type]:
 
 
 def putting(tensors: Tensors) -> Put:
-    """Arrays go into `tensors`, under the names that they have in what they belong to, such as
+    """Arrays go into `tensors`, under the names of the fields that hold them, such as
     "kernel.lengthscale"."""
 
     def put(array: np.ndarray, name: str) -> str:
@@ -69,8 +69,8 @@ def putting(tensors: Tensors) -> Put:
 
 
 def encode(value: Any, put: Put, name: str) -> Any:
-    """`value` for a JSON file; `put` takes its arrays. InputError, with the path to it, for what no file
-    can hold."""
+    """`value` as JSON; `put` stores its arrays. InputError, with its path, for anything that cannot be
+    stored."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, np.generic):
@@ -97,7 +97,7 @@ def encode(value: Any, put: Put, name: str) -> Any:
         return _encode_array(np.asarray(value), put, name)
     what = getattr(value, "__qualname__", getattr(value, "__name__", type(value).__qualname__))
     raise InputError(
-        f"{name} is {what}, which cannot be stored: a file holds numbers, names and dataclasses of them, but "
+        f"{name} is {what}, which cannot be stored: files hold numbers, names and dataclasses of them, but "
         "no code. Write it as a class of its own, a frozen dataclass, and give that class to load(path, "
         "classes=[...])."
     )
@@ -117,7 +117,7 @@ def _encode_array(array: np.ndarray, put: Put, name: str) -> Any:
             f"{name} is an array of dtype {array.dtype}, which cannot be stored; expected real numbers."
         )
     if array.flags.f_contiguous and not array.flags.c_contiguous:
-        # the order in memory decides how products round
+        # the memory order affects how products round
         return {"array": put(array.T, name), "transposed": True}
     return {"array": put(array, name)}
 
@@ -157,8 +157,8 @@ def decode(spec: Any, tensors: Tensors, known: dict[str, type]) -> Any:
 
 
 def _pieces(whole: np.ndarray, lengths: np.ndarray) -> list[Any]:
-    """The array in pieces of these lengths. Shorter integers could ask for many more pieces than the file
-    has bytes."""
+    """Split the array into pieces of these lengths. Shorter integers could request far more pieces than the
+    file has bytes."""
     if lengths.dtype != np.int64 or lengths.ndim != 1 or whole.ndim != 1:
         raise Malformed(
             f"a list has lengths of dtype {lengths.dtype}, with {lengths.ndim} axes; expected int64, one "
@@ -183,8 +183,7 @@ def _decode_object(spec: Any, tensors: Tensors, known: dict[str, type]) -> Any:
 
 
 def describe(value: Any, name: str) -> Any:
-    """`value` as JSON to be compared: small arrays as numbers, others by their digest; functions by their
-    name."""
+    """`value` as JSON for comparison: small arrays as numbers, others by their digest; functions by name."""
 
     def put(array: np.ndarray, _: str) -> Any:
         return array.tolist() if array.size <= SMALL and np.isfinite(array).all() else array_digest(array)
@@ -196,7 +195,7 @@ def describe(value: Any, name: str) -> Any:
 
 
 def json_value(name: str, value: dict[str, Any]) -> dict[str, Any]:
-    """`value` itself, if JSON gives it back as it is."""
+    """`value` itself, if it survives a round trip through JSON."""
     try:
         same = isinstance(value, dict) and json.loads(json.dumps(value, allow_nan=False)) == value
     except (TypeError, ValueError) as error:
@@ -205,6 +204,6 @@ def json_value(name: str, value: dict[str, Any]) -> dict[str, Any]:
         ) from None
     if not same:
         raise InputError(
-            f"{name} changes on its way through JSON; expected a dictionary with text as keys, no tuples."
+            f"{name} changes in a round trip through JSON; expected a dictionary with text keys, no tuples."
         )
     return value

@@ -1,10 +1,10 @@
-"""A problem and its state, taken apart into JSON values and arrays, and put together again: the same bits,
-and the same after any further step.
+"""Converts a problem and its state to JSON values and arrays, and back: the same bits, also after any further
+step.
 
-The columns of a state (actions, their products, rows of the factors) never change once computed, so they
-are written in segments from one block to another; what changes with each step is its head. A model file
-has one segment, a checkpoint many. Blocks are appended again as the loop did, so that memory is laid out
-as it was: that decides how products round.
+The columns of a state (actions, their products, rows of the factors) never change once computed, so they are
+written in segments of whole blocks; what changes with each step is its head. A model file has one segment, a
+checkpoint many. Blocks are appended in the same way as in the loop, so that the memory layout, which affects
+how products round, is the same.
 """
 
 from collections import deque
@@ -38,15 +38,15 @@ from itergp.storage.checks import (
 from itergp.storage.files import Malformed, Tensors, array_digest
 from itergp.storage.specs import decode, encode, putting
 
-CHECKED_ROWS = 8  # where kernel and mean must give the same numbers again
+CHECKED_ROWS = 8  # points at which kernel and mean must give the same numbers again
 AGREEMENT = 1e-9
 
 
 class NotStored:
-    """Stands for what a file did not keep: it may know its shape, and says why it is missing when it is
-    used."""
+    """Placeholder for what a file did not store: it may know its shape, and raises an error that says why
+    when used."""
 
-    __array_ufunc__ = None  # operators of arrays leave it to those below
+    __array_ufunc__ = None  # array operators defer to those below
 
     def __init__(self, why: str, **known: Any) -> None:
         self.__dict__.update(known, _why=why)
@@ -60,7 +60,7 @@ class NotStored:
     __array__ = __getitem__ = __len__ = __iter__ = __float__ = __index__ = _missing
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # protocols, such as copying, ask for what they may do without
+        if name.startswith("__"):  # protocols, such as copying, probe for optional methods
             raise AttributeError(name)
         return self._missing()
 
@@ -70,8 +70,8 @@ class NotStored:
 
 def not_refinable(what: str, **known: Any) -> Any:
     return NotStored(
-        f"this model was saved with refinable=False, without {what}: it predicts, but more computation or "
-        "more data need a model that was saved with refinable=True",
+        f"this model was saved with refinable=False, without {what}: it can predict, but more computation or "
+        "more data need a model saved with refinable=True",
         **known,
     )
 
@@ -80,7 +80,7 @@ def not_refinable(what: str, **known: Any) -> Any:
 
 
 def problem_value(problem: Problem, tensors: Tensors, refinable: bool) -> dict[str, Any]:
-    """What is to be computed, and how; without the targets where it is not to be refined."""
+    """What is to be computed, and how; without the targets if it is not refinable."""
     put, gram, prior = putting(tensors), problem.gram, problem.prior
     tensors["X"], tensors["origin"] = problem.X, gram.record.origin
     if refinable:
@@ -128,14 +128,14 @@ def restored_problem(value: Any, tensors: Tensors, known: dict[str, type]) -> Pr
         for name, s in (("y", shape), ("b", (n, columns)))
     )
     problem = object.__new__(Problem)
-    # "auto" looks at the noise of later data too
+    # "auto" also considers the noise of later data
     compute = replace(compute, dtype=value["compute"].get("asked", compute.dtype))
     problem._set(prior=prior, X=X, y=y, noise=noise, compute=compute, gram=gram, b=b, N=N)
     return problem
 
 
 def _noise(noise: Any, tensors: Tensors, n: int) -> tuple[Any, np.ndarray]:
-    """The noise, a number or one for each row, and the diagonal N that it makes."""
+    """The noise, a number or one per row, and its diagonal N."""
     if not isinstance(noise, np.ndarray):
         noise = number(noise, "noise", least=0.0)
     elif noise.shape != (n,) or noise.dtype != np.float64:
@@ -150,7 +150,7 @@ def _noise(noise: Any, tensors: Tensors, n: int) -> tuple[Any, np.ndarray]:
 
 
 def _compute(value: Any) -> Compute:
-    """As it was; with the best engine there is, where that one is not at hand."""
+    """The same Compute; with the best available engine if that one is missing."""
     try:
         engines.get(value["engine"])
         engine = value["engine"]
@@ -160,9 +160,9 @@ def _compute(value: Any) -> Compute:
 
 
 def _check_prior(prior: Prior, X: np.ndarray, origin: np.ndarray, tensors: Tensors) -> None:
-    """The classes named in the file must still mean the same numbers."""
+    """The classes named in the file must still give the same numbers."""
     some = X[:CHECKED_ROWS]
-    # the first files have k at inputs as they were given
+    # the first files have k at inputs as given
     covariances = (lambda: prior.cov(some - origin), lambda: prior.cov(some))
     for what, values, then in (
         (prior.kernel, covariances, tensors["check/kernel"]),
@@ -183,8 +183,7 @@ def _agree(now: np.ndarray, then: np.ndarray) -> bool:
 
 
 def head_value(state: State, tensors: Tensors, refinable: bool = True) -> dict[str, Any]:
-    """What changes with every step; without what only more computation needs where it is not to be
-    refined."""
+    """What changes with every step; if not refinable, without what only further computation needs."""
     belief, stage = state.belief, state.stage if refinable else None
     tensors["representer_weights"], tensors["residual"] = belief.representer_weights, belief.residual
     if refinable and not isinstance(belief.training_variance, NotStored):
@@ -216,11 +215,10 @@ def _no_arrays(array: np.ndarray, _: str) -> Any:
 
 
 def columns(belief: Belief, start: int, stop: int, refinable: bool = True, products: bool = True) -> Tensors:
-    """The columns from start to stop: actions, products, rows of the factors, and what the data say about
-    them.
+    """The columns from start to stop: actions, products, rows of the factors, and their data.
 
-    Columns that wait are kept too: they are few, and products with all columns round otherwise than
-    products with some.
+    Waiting columns are kept too: they are few, and products with all columns round differently from products
+    with some.
     """
     tensors = Tensors(L=belief.factor.L(stop)[start:], z=belief.z[start:stop], tau=belief.tau[start:stop])
     if products and not isinstance(belief.basis.KQ, NotStored):
@@ -251,22 +249,20 @@ def _actions(part: Columns | sp.csc_array, a: int, b: int, name: str) -> Tensors
 def restored_state(
     problem: Problem, value: Any, head: Tensors, segments: list[Tensors], policy: Any, memory: Any
 ) -> State:
-    """The state that was taken apart; `policy` is the one that acts, None where none did."""
+    """Rebuild a state; `policy` is the one acting, None if there was none."""
     n, t, blocks = problem.n, problem.b.shape[1], tuple(counted(block, "blocks") for block in value["blocks"])
     rank, status = (
         counted(value["rank"], "rank"),
         None if value["status"] is None else Status[value["status"]],
     )
     if blocks[0] != 0 or any(a >= b for a, b in pairwise(blocks)) or not 0 <= rank <= min(blocks[-1], n):
-        raise Malformed(
-            f"{len(blocks) - 1} blocks of {blocks[-1]} columns and rank {rank} do not belong together."
-        )
+        raise Malformed(f"{len(blocks) - 1} blocks of {blocks[-1]} columns do not match rank {rank}.")
     if rank < blocks[-2:][0]:
         raise Malformed(f"rank {rank} lies before the last block, from {blocks[-2]} to {blocks[-1]}.")
     if status is Status.EXACT and rank < n:
         raise Malformed(f"its status is EXACT with {rank} of {n} actions.")
     if rank < n and any("KQ" not in tensors for tensors in segments):
-        raise Malformed(f"K Q is missing, which only a model with {n} actions can do without.")
+        raise Malformed(f"K Q is missing, which is only valid with {n} actions.")
     row_noise = bool(value["row_noise"])
     basis, factor, factor_A, z, tau = _append_all(n, t, blocks, segments, row_noise)
     counter, variance = value["counter"], not_refinable("the training variance")
@@ -282,9 +278,7 @@ def restored_state(
             trace_GA=number(value["trace_GA"], "trace_GA"),
         ),
         seed=counted(value["seed"], "seed"),
-        counter=not_refinable("where its randomness stood")
-        if counter is None
-        else counted(counter, "counter"),
+        counter=not_refinable("the random state") if counter is None else counted(counter, "counter"),
         policy=policy,
         stage=stage,
         idle=counted(value["idle"], "idle"),
@@ -319,9 +313,7 @@ def _append_all(
     if bounds:
         raise Malformed(f"there are {basis.size} columns; expected {blocks[-1]}.")
     if any("KQ" not in tensors for tensors in segments):
-        nothing_new = (
-            "K Q, as neither local actions nor certificates say anything new about an exact posterior"
-        )
+        nothing_new = "K Q, as local actions and certificates add nothing to an exact posterior"
         basis = Basis(n, basis.parts, not_refinable(nothing_new, size=basis.size))
     return basis, factor, factor_A, np.concatenate(zs), np.concatenate(taus)
 
@@ -340,30 +332,30 @@ def _restored_actions(tensors: Tensors, n: int) -> list[tuple[int, np.ndarray | 
 
 
 def _between(parts: list[tuple[int, np.ndarray | sp.csc_array]], a: int, b: int) -> np.ndarray | sp.csc_array:
-    """Columns a to b of Q, which one part holds: blocks never lie across two."""
+    """Columns a to b of Q, which are in one part: blocks never span two."""
     for first, Q in parts:
         if first <= a and b <= first + Q.shape[1]:
             return Q[:, a - first : b - first]
-    raise Malformed(f"the actions {a} to {b} are not all there.")
+    raise Malformed(f"some of the actions {a} to {b} are missing.")
 
 
 def _restored_stage(value: Any, policy: Any, memory: Any, problem: Problem) -> Stage | None:
     if not isinstance(value, dict):
-        raise Malformed("the stage of its policy is no table.")
+        raise Malformed("the stage of its policy is not a dictionary.")
     if policy is None:
         return None
     index = counted(value["index"], "index of the stage")
     acting, limit = turns(policy)[index]
-    # what policies of others prepare is theirs
+    # what a user's policy prepares is not checked
     own = acting if isinstance(acting, Policy) and type(acting).__module__ == Policy.__module__ else None
     if own is not None and not own.prepared(memory, problem):
-        raise Malformed(f"what {type(acting).__name__} prepared is none of what it prepares.")
+        raise Malformed(f"what {type(acting).__name__} prepared is not valid for it.")
     proposed, begun = counted(value["proposed"], "proposed"), _record(Progress, value["begun"])
     return Stage(acting, limit, memory, proposed, index, begun)
 
 
 def _record(cls: type, values: Any) -> Any:
-    """Counts are whole numbers, the others any: nothing is computed from them."""
+    """Counts are integers, the others any number: nothing is computed from them."""
     found: dict[str, Any] = {}
     for part, value in zip(fields(cls), values, strict=True):
         found[part.name] = counted(value, part.name) if part.type is int else float(decode(value, {}, {}))

@@ -1,9 +1,9 @@
-"""Tables in files, and what a model needs of them: numbers, one row per observation, with errors that name
-the place.
+"""Tables in files, converted to what a model needs: numbers, one row per observation, with errors that name
+the cell.
 
-`reading.py` reads CSV with nothing but the standard library, and Parquet where pyarrow is installed;
-`layout.py` says which column is the target and how the others become features, and is remembered with the
-model; `writing.py` writes results whole or not at all.
+`reading.py` reads CSV with the standard library alone, and Parquet if pyarrow is installed; `layout.py` says
+which column is the target and how the others become features, and is stored with the model; `writing.py`
+writes results completely or not at all.
 """
 
 from itergp.tables.layout import Feature as Feature, Layout as Layout

@@ -1,5 +1,5 @@
-"""Which column is the target, and how the others become features: decided at the fit, and remembered with
-the model."""
+"""Which column is the target, and how the others become features: decided by the fit, and stored with the
+model."""
 
 import difflib
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ from itergp.tables.reading import Table, Text, is_number
 VERSION = 1
 MOST_CATEGORIES = 1000
 MANY = 12  # names in a message
-NO_CATEGORY = "there is no category here. Fill it in, or leave the row out."
+NO_CATEGORY = "there is no category here. Fill it in, or remove the row."
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A column: numbers, or the categories that became one feature of zeros and ones each."""
+    """A column: numbers, or categories that are one-hot encoded."""
 
     name: str
-    place: int  # in the file of the fit, from 0
+    place: int  # in the file used for fitting, from 0
     categories: tuple[str, ...] | None = None
 
     @property
     def inputs(self) -> list[str]:
-        """The names of the model's inputs that it gives."""
+        """The names of the model's inputs that come from it."""
         return (
             [self.name]
             if self.categories is None
@@ -37,17 +37,17 @@ class Feature:
 
 @dataclass(frozen=True)
 class Layout:
-    """A table's columns as a model sees them."""
+    """The columns of a table as used by a model."""
 
     target: Feature | None
     features: tuple[Feature, ...]
-    width: int  # columns of the file of the fit
-    header: bool  # whether columns are known by name, or by place
+    width: int  # columns of the file used for fitting
+    header: bool  # whether columns are matched by name, or by position
     dropped: tuple[str, ...] = ()
 
     @staticmethod
     def of(table: Table, target: str, drop: Sequence[str] = (), categorical: Sequence[str] = ()) -> "Layout":
-        """Columns are given by name, or by number from 1; several also with commas between them."""
+        """Columns are given by name, or by number from 1; several can be separated by commas."""
         y = column_of(table, target, "--target")
         dropped, categories = (
             _columns_of(table, drop, "--drop"),
@@ -63,7 +63,7 @@ class Layout:
         kept = [j for j in range(len(table.names)) if j != y and j not in dropped]
         if not kept:
             raise InputError(
-                f"{table.path} has no column left beside the target {table.names[y]!r}; expected a feature."
+                f"{table.path} has no column other than the target {table.names[y]!r}; expected a feature."
             )
         features = tuple(
             Feature(table.names[j], j, _categories(table, j) if j in categories else None) for j in kept
@@ -73,7 +73,7 @@ class Layout:
 
     @staticmethod
     def of_inputs(features: int, names: Sequence[str] | None) -> "Layout":
-        """For a model that was not fitted from a file: by the names of its features, or by place."""
+        """For a model that was not fitted from a file: by the names of its features, or by position."""
         called = [f"column {j + 1}" for j in range(features)] if names is None else list(names)
         return Layout(None, tuple(map(Feature, called, range(features))), features, names is not None)
 
@@ -84,13 +84,13 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
-        """The columns that a header must have; none where columns are known by place."""
+        """The columns that a header must have; none if columns are matched by position."""
         return [feature.name for feature in self.features] if self.header else []
 
     # From a table to arrays.
 
     def X(self, table: Table, advice: str = "It was a number in the fit.") -> np.ndarray:
-        """The model's inputs, (rows, features); columns that the model does not know are left alone."""
+        """The model's inputs, (rows, features); columns unknown to the model are ignored."""
         places = self._places(table)
         numeric = [j for feature, j in zip(self.features, places, strict=True) if feature.categories is None]
         _check_numbers(table, numeric, advice)
@@ -116,20 +116,20 @@ class Layout:
         return _numbers(table, j)
 
     def unknown(self, table: Table) -> list[str]:
-        """Columns of which the fit knew nothing."""
+        """Columns that are unknown to the model."""
         if not self.header:
             return []
         known = {*self.names, *self.dropped, *([self.target.name] if self.target else [])}
         return [name for name in table.names if name not in known]
 
     def _places(self, table: Table) -> list[int]:
-        """Where the features are in this table."""
+        """The positions of the features in this table."""
         if self.header:
             return self._places_by_name(table)
         if table.header:
             raise InputError(
-                f"{table.path} has names in its first line, but the model was fitted without; leave them "
-                "out, or say --no-header if they are data."
+                f"{table.path} has names in its first line, but the model was fitted without; remove "
+                "them, or use --no-header if they are data."
             )
         if len(table.names) == self.width:
             return [feature.place for feature in self.features]
@@ -142,7 +142,7 @@ class Layout:
         if not table.header:
             raise InputError(
                 f"{table.path} has no names in its first line; the model needs the columns "
-                f"{_listed(self.names)}. Add them, or say --header if they are there."
+                f"{_listed(self.names)}. Add them, or use --header if they are there."
             )
         absent = [name for name in self.names if name not in table.names]
         if absent:
@@ -156,7 +156,7 @@ class Layout:
     def _width_message(self, table: Table, expected: str) -> str:
         return f"{table.path} has {len(table.names)} columns; expected {expected}, in the order of the fit."
 
-    # Beside the model, in JSON.
+    # Stored with the model, as JSON.
 
     def as_json(self) -> dict[str, Any]:
         target = None if self.target is None else {"name": self.target.name, "place": self.target.place}
@@ -206,12 +206,12 @@ class Layout:
 
 
 def column_of(table: Table, asked: str, option: str) -> int:
-    """The place of a column that is given by its name, or by its number from 1; names come first."""
+    """The position of a column given by name, or by number from 1; names take precedence."""
     place = _place(table, asked)
     if place is None:
-        numbers = "" if table.header else " The file has no names: give numbers."
+        numbers = "" if table.header else " The file has no names: use numbers."
         raise InputError(
-            f"{option} is {asked!r}, which is no column of {table.path}; its columns are "
+            f"{option} is {asked!r}, which is not a column of {table.path}; its columns are "
             f"{_listed(table.names)}.{numbers}{_hint([asked], table.names)}"
         )
     return place
@@ -227,8 +227,7 @@ def _place(table: Table, asked: str) -> int | None:
 
 
 def _columns_of(table: Table, asked: Sequence[str], option: str) -> set[int]:
-    """Each is a column, or several with commas between them: a name that has a comma in it is tried as it
-    is first."""
+    """Split each item at commas; a column name that contains a comma is tried as it is first."""
     found = set()
     for one in asked:
         parts = [one] if _place(table, one) is not None else one.split(",")
@@ -285,7 +284,7 @@ def _numbers(table: Table, j: int) -> np.ndarray:
 
 
 def _check_numbers(table: Table, columns: Sequence[int], advice: str) -> None:
-    """Every cell of these columns is a finite number; or the first that is not is named."""
+    """Check that every cell of these columns is a finite number; raise for the first that is not."""
     bad = {j: found for j in columns if (found := _first_bad(table, j)) is not None}
     foreign = [j for j, (_, cell) in bad.items() if cell]
     for j in foreign:
@@ -297,13 +296,13 @@ def _check_numbers(table: Table, columns: Sequence[int], advice: str) -> None:
         number = sum(int(table.missing(k).sum()) for k in bad)
         raise InputError(
             f"{table.place(row, j)}: the value is missing ({number} {'is' if number == 1 else 'are'} missing "
-            "in all). Fill them in, or leave these rows out."
+            "in all). Fill them in, or remove these rows."
         )
 
 
 def _first_bad(table: Table, j: int) -> tuple[int, str] | None:
-    """The first row without a finite number, and what is there instead: "" where the value is missing.
-    Text comes first."""
+    """The first row without a finite number, and its content: "" if the value is missing. Text comes
+    first."""
     cells = table.columns[j]
     if isinstance(cells, np.ndarray):
         rows = np.flatnonzero(~np.isfinite(cells))
@@ -325,7 +324,7 @@ def _first_bad(table: Table, j: int) -> tuple[int, str] | None:
 
 
 def _all_numbers(cells: Sequence[str]) -> bool:
-    """All at once; Python reads 1_000 as a number, which a table does not mean."""
+    """All at once; Python reads 1_000 as a number, which tables do not mean."""
     try:
         numbers = cells.numbers() if isinstance(cells, Text) else np.array(cells, dtype=np.float64)
         return bool(np.isfinite(numbers).all()) and not any("_" in cell for cell in cells)

@@ -1,5 +1,5 @@
-"""Tables as they are in files: names and columns of cells, each cell with its place. Nothing is guessed
-away."""
+"""Tables as they are in files: names and columns of cells, each cell with its position. Values are not
+altered."""
 
 import bisect
 import contextlib
@@ -19,18 +19,18 @@ import numpy as np
 from itergp.errors import InputError, StorageError
 
 Cells = Sequence[str]
-Column = Cells | np.ndarray  # text as it stands in the file, or float64 with NaN where nothing is
+Column = Cells | np.ndarray  # text as in the file, or float64 with NaN for missing values
 Row = tuple[int, Cells]  # the line on which it begins, and its cells
 
-# of numbers; a category is missing where it is empty
+# missing numbers; a category is missing if it is empty
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))
 SEPARATORS = ";,\t|"
-LOOK = 50  # rows that separators and headers are judged by
-TOGETHER = 1 << 16  # cells that are turned into one text for each column
-LONGEST = 1 << 24  # letters in a line
-# letters of a compressed file that are too many, where they are so many times its bytes
+LOOK = 50  # rows used to detect the separator and the header
+TOGETHER = 1 << 16  # cells joined into one text per column
+LONGEST = 1 << 24  # characters in a line
+# characters of a compressed file that are too many, if they exceed its bytes by this factor
 UNPACKED, TIMES = 20_000_000, 200
-ROOM = 24  # bytes for each cell that reading leads to: a number, and copies of it
+ROOM = 24  # bytes needed per cell: a number, and copies of it
 BINARY = {
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",
@@ -40,15 +40,15 @@ BINARY = {
 
 
 class Text(Sequence[str]):
-    """The cells of a column as they stand in the file, many in one text: a short text of its own takes 50
-    bytes and more."""
+    """The cells of a column as in the file, joined into a few texts: a short text of its own takes 50 bytes
+    or more."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._ends = array("q", [0])
 
     def append(self, cells: Sequence[str]) -> None:
-        self._pieces.append("\0".join(cells))  # which no cell has in it
+        self._pieces.append("\0".join(cells))  # which no cell contains
         self._ends.append(self._ends[-1] + len(cells))
 
     def pieces(self) -> Iterator[list[str]]:
@@ -69,20 +69,20 @@ class Text(Sequence[str]):
         return self._pieces[piece].split("\0")[i - self._ends[piece]]
 
     def numbers(self) -> np.ndarray:
-        """As float64; ValueError where a cell is none."""
+        """As float64; ValueError if a cell is not a number."""
         return np.concatenate([np.array(piece, dtype=np.float64) for piece in self.pieces()])
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A file's columns. `lines[i]` is where row i begins: a line of a text file, or a row of another,
-    counted from 1."""
+    """A file's columns. `lines[i]` is where row i begins: a line of a text file, or a row of another, from
+    1."""
 
     path: Path
     names: tuple[str, ...]
     columns: tuple[Column, ...]
     lines: Sequence[int]
-    header: bool  # whether the names are the file's own, or "column 1", "column 2", ...
+    header: bool  # whether the names are from the file, or "column 1", "column 2", ...
     unit: str = "line"
 
     @property
@@ -90,32 +90,31 @@ class Table:
         return len(self.lines)
 
     def place(self, row: int, column: int) -> str:
-        """Where a cell is, in words."""
+        """The position of a cell, in words."""
         return f"{self.path}, {self.unit} {self.lines[row]}, column {self.names[column]!r}"
 
     def missing(self, column: int) -> np.ndarray:
-        """Which rows have no number in a column, and no text instead of one."""
+        """Which rows have no number in a column, and no text instead."""
         cells = self.columns[column]
         if isinstance(cells, np.ndarray):
             return np.isnan(cells)
         return np.fromiter((cell.strip().lower() in MISSING for cell in cells), dtype=bool, count=len(cells))
 
     def text(self, column: int) -> list[str]:
-        """A column as text, for categories; 3.0 is written 3."""
+        """A column as text, for categories; 3.0 becomes "3"."""
         cells = self.columns[column]
         if not isinstance(cells, np.ndarray):
-            once: dict[str, str] = {}  # categories are few: each is kept once
+            once: dict[str, str] = {}  # there are few categories: each is stored once
             return [once.setdefault(cell, cell) for cell in map(str.strip, cells)]
         return ["" if math.isnan(x) else str(int(x)) if x.is_integer() else repr(x) for x in cells.tolist()]
 
 
 def read_table(path: Path, header: bool | None = None, known: Collection[str] = ()) -> Table:
-    """The table in a CSV or Parquet file. `header=None` finds out whether the first line holds names.
+    """Read a CSV or Parquet file. With `header=None`, whether the first line holds names is auto-detected.
 
-    It does where all of `known` are in it, where there is text in it above numbers, or where there are no
-    numbers at all.
+    It does if it contains all of `known`, if it has text above numbers, or if there are no numbers at all.
     """
-    from itergp.storage.replacing import irregular  # with SciPy, which `itergp --help` can do without
+    from itergp.storage.replacing import irregular  # needs SciPy, which `itergp --help` should not import
 
     try:
         kind = irregular(path)
@@ -130,7 +129,7 @@ def read_table(path: Path, header: bool | None = None, known: Collection[str] = 
         return _read_csv(path, header, known)
     except StorageError:
         raise
-    # the last two from compressed files that are cut off or damaged
+    # the last two are raised for truncated or damaged compressed files
     except (OSError, EOFError, zlib.error) as error:
         raise StorageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
@@ -161,8 +160,7 @@ def _read_csv(path: Path, header: bool | None, known: Collection[str]) -> Table:
 
 
 def _columns(path: Path, rows: Iterator[Row], width: int) -> tuple[tuple[Text, ...], Sequence[int]]:
-    """The cells by columns, and the line of each row; some rows at a time, while there is room for the
-    numbers in them."""
+    """The cells by column, and the line of each row; read in parts, while the numbers fit in memory."""
     from itergp.linalg.compute import require_bytes
 
     columns, places = tuple(Text() for _ in range(width)), array("q")
@@ -171,13 +169,12 @@ def _columns(path: Path, rows: Iterator[Row], width: int) -> tuple[tuple[Text, .
         for column, cells in zip(columns, zip(*(cells for _, cells in some), strict=True), strict=True):
             column.append(cells)
         what = f"{path}: the first {len(places):,} rows of {width:,} cells"
-        require_bytes(ROOM * len(places) * width, what, "Leave out rows or columns.")
+        require_bytes(ROOM * len(places) * width, what, "Remove rows or columns.")
     return columns, places
 
 
 def _opened(path: Path) -> TextIO:
-    """The file as text; bytes that are no UTF-8 stay visible as lone surrogates, so that their line can be
-    named."""
+    """The file as text; invalid UTF-8 becomes lone surrogates, so that its line can be reported."""
     how: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
     if path.suffix.lower() == ".gz":
         return gzip.open(path, "rt", **how)  # type: ignore[return-value]
@@ -198,27 +195,27 @@ def _checked_lines(path: Path, file: TextIO) -> Iterator[str]:
         seen += len(line)
         if seen > most:
             raise InputError(
-                f"{path} holds more than {TIMES} times its own size, {seen / 1e6:,.0f} MB and more, which "
-                "few tables do. If it is meant to, unpack it first, and give the unpacked file."
+                f"{path} unpacks to more than {TIMES} times its size, {seen / 1e6:,.0f} MB or more, which is "
+                "unusual. If this is intended, unpack it first, and use the unpacked file."
             )
         if len(line) >= LONGEST:
             raise InputError(
-                f"{path}, line {number}: longer than {LONGEST:,} letters, so this is no table. Expected CSV."
+                f"{path}, line {number}: longer than {LONGEST:,} characters, so not a table. Expected CSV."
             )
         if "\0" in line:
             raise InputError(
-                f"{path}, line {number}: a NUL byte, so this is no text. Expected CSV in UTF-8, or Parquet."
+                f"{path}, line {number}: a NUL byte, so this is not text. Expected CSV in UTF-8, or Parquet."
             )
         if not line.isascii() and any("\ud800" <= letter <= "\udfff" for letter in line):
             raise InputError(
-                f"{path}, line {number}: not UTF-8. Save the file in UTF-8, or remove the foreign letters."
+                f"{path}, line {number}: not UTF-8. Save the file as UTF-8, or remove the invalid characters."
             )
         yield line
 
 
 def _separator(lines: list[str]) -> str:
-    """The one that splits the first lines into the most cells, the same number in each; else into the most
-    in the first."""
+    """The separator that splits the first lines into the most cells, equally many in each; else in the
+    first."""
     widths = {separator: _widths(lines, separator, len(lines) < LOOK) for separator in SEPARATORS}
     even = {
         separator: found[0] for separator, found in widths.items() if found[0] > 1 and len(set(found)) == 1
@@ -230,7 +227,7 @@ def _separator(lines: list[str]) -> str:
 
 
 def _widths(lines: list[str], separator: str, whole: bool) -> list[int]:
-    """How many cells each row has; unless these lines are the whole file the last row may be cut off, and
+    """How many cells each row has; unless these lines are the whole file, the last row may be cut off and
     does not count."""
     found: list[int] = []
     with contextlib.suppress(csv.Error):
@@ -248,13 +245,12 @@ def _rows(path: Path, lines: Iterator[str], separator: str) -> Iterator[Row]:
             return
         except csv.Error as error:
             raise InputError(
-                f"{path}, line {begins}: {error}. Look for a quotation mark that is not closed."
+                f"{path}, line {begins}: {error}. Look for an unclosed quotation mark."
             ) from None
 
 
 def _full_rows(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
-    """Rows of one width. Blank lines are nothing; but between the rows of a single column, they are cells
-    without a value."""
+    """Rows of equal width. Blank lines are skipped; but in a single column, they are missing values."""
     first, width, blank = 0, 0, array("q")
     for line, cells in rows:
         if len(cells) < 2 and not (cells and cells[0].strip()):
@@ -288,7 +284,7 @@ def _has_header(path: Path, rows: list[Row], known: Collection[str]) -> bool:
     if above_numbers and numbers_in_it:
         raise InputError(
             f"{path}, line {rows[0][0]}: both text ({first[above_numbers[0]]!r}, above numbers) and numbers, "
-            "so it may be names or data. Say --header or --no-header."
+            "so it may be names or data. Use --header or --no-header."
         )
     if above_numbers or not below:
         return not numbers_in_it
@@ -312,7 +308,7 @@ def _of_numbers(cells: list[str]) -> bool:
 
 
 def _names(path: Path, cells: Sequence[str], place: str) -> tuple[str, ...]:
-    """Column names, no two alike; a column without one is called by its number."""
+    """Distinct column names; a column without one is named by its number."""
     names = tuple(cell.strip() or f"column {j + 1}" for j, cell in enumerate(cells))
     for j, name in enumerate(names):
         if name in names[:j]:
@@ -341,7 +337,7 @@ def _read_parquet(path: Path) -> Table:
         with pq.ParquetFile(path) as file:
             names = _names(path, file.schema_arrow.names, "its schema")
             what = f"{path}: {file.metadata.num_rows:,} rows of {len(names):,} columns"
-            require_bytes(ROOM * file.metadata.num_rows * len(names), what, "Leave out rows or columns.")
+            require_bytes(ROOM * file.metadata.num_rows * len(names), what, "Remove rows or columns.")
             table = file.read()
     except (pa.ArrowException, ValueError) as error:
         if isinstance(error, InputError):

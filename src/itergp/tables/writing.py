@@ -1,4 +1,4 @@
-"""Results as CSV or Parquet: whole, or not at all."""
+"""Results as CSV or Parquet: written completely, or not at all."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 
 
 def table_format(path: Path) -> str:
-    """By the ending of the name; before any work is done, so that it is not done in vain."""
+    """Choose the format by the file extension; called before any work is done."""
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path} ends in {path.suffix!r}; expected a name that ends in .csv or .parquet.")
     kind = FORMATS[path.suffix.lower()]
@@ -30,8 +30,8 @@ def table_format(path: Path) -> str:
 
 
 def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
-    """One column of numbers for each name. What was there before stays until all is written."""
-    from itergp.storage.replacing import replacing  # with SciPy, which `itergp --help` can do without
+    """One column of numbers per name. An existing file is kept until everything is written."""
+    from itergp.storage.replacing import replacing  # needs SciPy, which `itergp --help` should not import
 
     kind = table_format(path)
     try:
@@ -55,7 +55,7 @@ def csv_text(columns: Mapping[str, np.ndarray]) -> str:
 
 
 def _write_csv(file: TextIO, columns: Mapping[str, np.ndarray]) -> None:
-    """Numbers with as many digits as it takes to read the same ones again."""
+    """Numbers with enough digits to be read back exactly."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
