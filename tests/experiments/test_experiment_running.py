@@ -361,7 +361,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, toys):
     (tmp_path / "file").write_text("")
     result = invoke("run", "toy", "--out", tmp_path / "file")
     assert result.exit_code == 2
-    assert "cannot be made: " in result.stderr
+    assert "cannot be created: " in result.stderr
     assert called == []
 
 

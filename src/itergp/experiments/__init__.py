@@ -1,5 +1,4 @@
-"""The paper's experiments, by name: one file for each figure or claim. `running.py` says how they are made
-and run."""
+"""The paper's experiments, by name: one file per figure or claim. See `running.py` for how they work."""
 
 from itergp.errors import InputError
 from itergp.experiments import (

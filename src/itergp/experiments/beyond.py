@@ -1,10 +1,10 @@
-"""What the paper could not show: every policy and the default schedule, with and without local actions,
-against the exact GP.
+"""Beyond the paper: every policy and the default schedule, with and without local actions, against the exact
+GP.
 
-NLL against passes over K and against seconds: those of the actions, and those of the predictions at the
-test points on top. Each policy runs to 1,024 actions or until its time is used up. Hyper-parameters are
-those of the likelihood (Matern 3/2), duplicates are merged, and tiles are what the library chooses. The
-exact GP is there up to WITH_EXACT_ROWS rows.
+NLL against passes over K and against seconds: those of the actions, and those of the predictions at the test
+points in addition. Each policy runs to 1,024 actions or until its time is used up. Hyper-parameters are those
+of the likelihood (Matern 3/2), duplicates are merged, and tiles are the library's choice. The exact GP is
+included up to WITH_EXACT_ROWS rows.
 """
 
 import time
@@ -50,11 +50,11 @@ from itergp.solver.state import Status
 from itergp.solver.stopping import MaxActions, TimeBudget
 
 NAME, KERNEL = "beyond", "Matern 3/2"
-LOCAL, LOCAL_QUICK = 60, 10  # local actions for each test point
+LOCAL, LOCAL_QUICK = 60, 10  # local actions per test point
 BLOCK, SECONDS = 128, 60.0
 # numbers of actions after which a policy is measured
 CHECKS, CHECKS_QUICK = (128, 256, 512, 1024), (16, 32, 64)
-FIRST_CHECKS = (8, 32)  # and before, where every action is a pass
+FIRST_CHECKS = (8, 32)  # and before, if every action is a pass
 WITH_EXACT_ROWS = 20_000  # n^3 / 3 in two minutes, n^2 in 6 GB
 NONE, EXACT, SCHEDULE, CLOCK = (
     "no global actions",
@@ -63,7 +63,7 @@ NONE, EXACT, SCHEDULE, CLOCK = (
     "default schedule for a clock",
 )
 
-POLICIES: dict[str, Callable[[int], Any]] = {  # of the number of rows
+POLICIES: dict[str, Callable[[int], Any]] = {  # as a function of the number of rows
     "CG": lambda n: ConjugateGradient(),
     "unit vectors": lambda n: UnitVector("random", block_size=BLOCK),
     "unit vectors, pivoted": lambda n: UnitVector("pivoted", block_size=BLOCK),
@@ -92,7 +92,7 @@ COLOURS = {
 
 
 def cells(options: Options) -> list[Cell]:
-    """Costs are about processor seconds."""
+    """Costs are roughly processor seconds."""
     found = []
     for dataset in options.datasets:
         n = distinct(dataset, options)
@@ -151,7 +151,7 @@ def follow(
     checks: tuple[int, ...],
     limit: float,
 ) -> tuple[list[Record], str]:
-    """What a policy reached after each number of actions, within so many seconds; and how it ended."""
+    """What a policy reached after each number of actions, within the time limit; and how it ended."""
     seconds, posterior, found = 0.0, None, []
     for target in checks:
         begun = time.perf_counter()
@@ -173,7 +173,7 @@ def follow(
 def scores(
     posterior: Posterior, noise: float, X_test: np.ndarray, y_test: np.ndarray, neighbours: int = LOCAL
 ) -> Record:
-    """NLL and RMSE by the global actions, and with local ones; and the seconds that predictions took."""
+    """NLL and RMSE of the global actions, and with local ones; and the seconds that predictions took."""
     begun = time.perf_counter()
     mean, variance = posterior.mean(X_test), posterior.var(X_test)
     after = time.perf_counter()
@@ -190,7 +190,7 @@ def _quality(prefix: str, y: np.ndarray, mean: np.ndarray, variance: np.ndarray,
 
 
 def table(records: list[Record]) -> Table:
-    """One row for each policy: where it ended."""
+    """One row per policy: its final result."""
     header = [
         "data",
         "policy",
@@ -256,8 +256,8 @@ def figure(records: list[Record], options: Options) -> Any:
 
 
 def _curves(axis: Any, runs: dict[str, list[list[Record]]], prefix: str, against: str) -> None:
-    """Mean NLL over splits, and its interval as a bar, at each check that all reached or were cut on the
-    way to."""
+    """Mean NLL over splits, and its interval as a bar, at each check that all splits reached or were stopped
+    on the way to."""
     for policy, of_splits in runs.items():
         colour = COLOURS[policy]
         if policy == EXACT:

@@ -1,10 +1,10 @@
-"""Is the computational uncertainty honest? The distance to the exact posterior mean against sqrt(k_comp),
+"""Is the computational uncertainty calibrated? The distance to the exact posterior mean against sqrt(k_comp),
 per policy.
 
 If y is a draw from the prior and the actions do not depend on it, mu_*(x) - mu_i(x) ~ N(0, k_comp(x, x)):
 standardised distances are standard normal, at every x and after every number of actions. Residual actions
-(CG) depend on y, and real data are no draw from the prior, so there this is measured, not promised. All of
-the computational uncertainty in one number: |v* - v_i|^2 in the norm of K_hat, which is then chi-squared
+(CG) depend on y, and real data are not a draw from the prior, so there this is measured, not guaranteed. The
+computational uncertainty as a single number is |v* - v_i|^2 in the norm of K_hat, which is then chi-squared
 with n - i degrees of freedom, over n - i.
 """
 
@@ -39,7 +39,7 @@ BUDGETS, SHOWN = (16, 64, 256), 64
 LOWEST = 5e-3  # of the rms in the figure; what is below is marked there
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 BINS = 8
-# of the prior variance: below, k_comp is a difference of rounding errors, and the point is left out
+# share of the prior variance: below, k_comp is a difference of rounding errors, and the point is excluded
 RESOLVED = 1e-8
 
 Setting = tuple[Prior, float, np.ndarray, np.ndarray, np.ndarray]  # prior, noise, X, y, X_test
@@ -54,7 +54,7 @@ def cells(options: Options) -> list[Cell]:
 
 
 def run(cell: Cell, options: Options) -> list[Record]:
-    """All policies on one draw, or on one split with hyper-parameters of its own."""
+    """All policies on one draw, or on one split with its own hyper-parameters."""
     name, i = cell.key["data"], cell.key["repetition"]
     prior, noise, X, y, X_test = drawn(i, options) if name == PRIOR_DRAWS else real(name, i, options)
     whole = exact(prior, X, y, noise)
@@ -88,7 +88,7 @@ def drawn(i: int, options: Options) -> Setting:
 
 
 def real(name: str, i: int, options: Options) -> Setting:
-    """Rows of a data set, chosen at random, with hyper-parameters learned from these very rows."""
+    """Random rows of a data set, with hyper-parameters learned from the same rows."""
     from itergp.learning import learn
 
     n, m = (400, 100) if options.quick else (1500, 500)
@@ -105,10 +105,10 @@ def real(name: str, i: int, options: Options) -> Setting:
 
 
 def distances(distance: np.ndarray, computational: np.ndarray, k0: np.ndarray) -> Record:
-    """Distances to the exact mean beside what the computational uncertainty expects, and in its units."""
+    """Distances to the exact mean, next to what the computational uncertainty predicts, and in its units."""
     seen = computational > RESOLVED * k0
     d, k = distance[seen], computational[seen]
-    if d.size < BINS:  # nothing left to be uncertain about
+    if d.size < BINS:  # no uncertainty is left
         return {
             "points": int(d.size),
             "rms": None,
@@ -130,7 +130,7 @@ def distances(distance: np.ndarray, computational: np.ndarray, k0: np.ndarray) -
 
 
 def groups(records: list[Record]) -> dict[tuple[str, str, int], list[Record]]:
-    """Repetitions together, where there was something left to be uncertain about."""
+    """All repetitions together, where some uncertainty was left."""
     return grouped([record for record in records if record["rms"] is not None], "data", "policy", "actions")
 
 
@@ -199,8 +199,7 @@ def figure(records: list[Record], options: Options) -> Any:
 
 
 def _bins(axis: Any, some: list[Record], policy: str, colour: str) -> None:
-    """Points in bins of equal size by k_comp: the distance that was expected, and the one that was
-    observed."""
+    """Points in bins of equal size by k_comp: the expected distance, and the observed one."""
     expected, observed = (
         np.sqrt(np.mean([np.square(record[part]) for record in some], axis=0))
         for part in ("expected", "observed")

@@ -1,8 +1,8 @@
-"""Fig. 4 and its supplement: CGGP (means by CG, variances by LOVE, as GPyTorch has them) and IterGP-CG
-over iterations.
+"""Fig. 4 and its supplement: CGGP (means by CG, variances by LOVE, as in GPyTorch) and IterGP-CG over
+iterations.
 
-The two means are the same in exact arithmetic. In floating point CG loses its orthogonality, IterGP does
-not, and the means part where that happens: the number of iterations up to there is recorded. Products are
+The two means are the same in exact arithmetic. In floating point CG loses its orthogonality, IterGP does not,
+and the means diverge where that happens: the number of iterations until then is recorded. Products are
 float64 in both.
 """
 
@@ -43,16 +43,16 @@ DATA = ("synthetic", *REAL)
 METHODS = {"CGGP": style.CLASSICAL, "IterGP-CG": style.ITERGP}
 GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # iterations that are recorded
 ITERATIONS, ITERATIONS_LARGE, ITERATIONS_QUICK = 256, 128, 32
-FEW = 10_000  # rows: up to there, all iterations
+FEW = 10_000  # rows: up to this number, all iterations
 SHOWN = (16, 64, 128, 256)  # iterations in the table
-# sqrt(u): semi-orthogonality, with which Krylov methods still compute what they should (Simon 1984)
+# sqrt(u): semi-orthogonality, with which Krylov methods are still accurate (Simon 1984)
 ORTHOGONAL = 2.0**-26
 COMPUTE = Compute(dtype="float64")
 COSTS = {"passes": "passes", "seconds": "seconds", "processor": "CPU s"}  # what is recorded, and its name
 
 
 def cells(options: Options) -> list[Cell]:
-    """Costs are about processor seconds."""
+    """Costs are roughly processor seconds."""
     found = []
     for dataset in options.datasets:
         n, products = distinct(dataset, options), 3 * iterations(dataset, options)
@@ -96,7 +96,7 @@ class Outcome:
     path: Path  # at the test points, after 0, 1, 2, ... iterations
     passes: int
     seconds: float
-    processor: float  # seconds of processor time: what to compare where others have the machine too
+    processor: float  # processor seconds: comparable even if the machine is shared
     rank: int
     orthogonal: int
 
@@ -112,14 +112,13 @@ def with_itergp(prior: Prior, noise: float, data: Part, r: int) -> Outcome:
     begun, processor, N = time.perf_counter(), time.process_time(), data.rows.noise(noise)
     posterior = condition(prior, data.rows.X, data.rows.y, N, ConjugateGradient(), MaxActions(r), COMPUTE)
     spent = time.perf_counter() - begun, time.process_time() - processor
-    ranks = np.minimum(np.arange(r + 1), posterior.rank)  # fewer only where rounding hides what is left
+    ranks = np.minimum(np.arange(r + 1), posterior.rank)  # fewer only if rounding hides the rest
     path = posterior.path(data.X_test, ranks.tolist())
     return Outcome(path, posterior.state.progress.passes, *spent, posterior.rank, posterior.rank)
 
 
 def orthogonal_until(model: CGGP) -> int:
-    """For how many iterations CG's directions were conjugate up to sqrt(u): max |p_i^T K_hat p_j| for unit
-    p."""
+    """Iterations for which CG's directions were conjugate up to sqrt(u): max |p_i^T K_hat p_j| for unit p."""
     P = model.steps[:, :, 0].T
     G = P.T @ (model.problem.gram.multiply(P) + model.problem.N[:, None] * P)
     lengths = np.sqrt(np.maximum(np.diag(G), 1e-300))
@@ -136,7 +135,7 @@ def scored(path: Path, noise: float, data: Part) -> tuple[np.ndarray, np.ndarray
 
 
 def compared(scores: dict[str, tuple[np.ndarray, np.ndarray]], orthogonal: int) -> Record:
-    """How far apart the two RMSE are, relative, while CG is orthogonal."""
+    """The relative difference between the two RMSEs, while CG is orthogonal."""
     ours, theirs = (scores[name][1][: orthogonal + 1] for name in ("IterGP-CG", "CGGP"))
     return {"orthogonal": orthogonal, "apart_while": np.max(np.abs(ours - theirs) / theirs)}
 
@@ -185,7 +184,7 @@ def table(records: list[Record]) -> Table:
 
 
 def _of_whole_runs(some: list[Record]) -> list[Any]:
-    """Orthogonality, the distance between the two, and what they cost."""
+    """Orthogonality, the difference between the two, and their costs."""
     ratios = np.concatenate([ratios_after(record) for record in some])
     extremes = [float(ratios.min()), float(ratios.max())] if ratios.size else [None, None]
     found = [
@@ -219,7 +218,7 @@ def figure(records: list[Record], options: Options) -> Any:
 
 
 def _curves(axes: Any, metric: str, kernels: list[list[Record]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """A panel for each kernel, and all curves of CGGP, and of IterGP-CG. A line where a split's CG first
+    """A panel per kernel, with all curves of CGGP and of IterGP-CG. A line marks where a split's CG first
     loses orthogonality."""
     drawn: dict[str, list[np.ndarray]] = {name: [] for name in METHODS}
     for axis, some in zip(axes, kernels, strict=True):
@@ -242,7 +241,7 @@ def _curves(axes: Any, metric: str, kernels: list[list[Record]]) -> tuple[list[n
 
 
 def _costs(axis: Any, some: list[Record]) -> None:
-    """What both cost over what CGGP does, in the mean over kernels and splits; the numbers are absolute."""
+    """The cost of both relative to CGGP, averaged over kernels and splits; the numbers are absolute."""
     for j, what in enumerate(COSTS):
         mean = {name: float(np.mean([record[what][name] for record in some])) for name in METHODS}
         for k, (name, colour) in enumerate(METHODS.items()):

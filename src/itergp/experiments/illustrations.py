@@ -1,5 +1,4 @@
-"""What the one-dimensional figures share: data in two clumps with a gap, a prior that fits them, and a
-grid to draw on."""
+"""Shared by the one-dimensional figures: data in two clumps with a gap, a matching prior, and a grid."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from itergp.solver.policies import ConjugateGradient, Eigenvector, PseudoInput, 
 
 NOISE = 0.01
 PRIOR = Prior(1.0 * Matern32(lengthscale=0.35))
-LEFT, RIGHT = -1.5, 1.5  # of the grid; the data lie within [-1, 1]
+LEFT, RIGHT = -1.5, 1.5  # of the grid; the data are within [-1, 1]
 CLUMPS = ((-1.0, -0.25), (0.25, 1.0))
 INDUCING_POINTS = np.array([[-0.85], [-0.4], [0.4], [0.85]])
 
@@ -58,5 +57,5 @@ POLICIES: dict[str, Callable[[], Any]] = {
 
 
 def rounded(values: np.ndarray) -> list[Any]:
-    """For records that are only drawn: six digits."""
+    """For records that are only plotted: six digits."""
     return [float(f"{value:.6g}") for value in np.asarray(values).ravel()]

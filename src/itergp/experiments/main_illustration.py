@@ -1,9 +1,9 @@
-"""Fig. 1: SVGP against IterGP-PI on the same inducing points. Only one of them knows what it has not
-computed.
+"""Fig. 1: SVGP against IterGP-PI on the same inducing points. Only one of them accounts for missing
+computation.
 
-SVGP may be more certain than the exact GP; IterGP-PI never is, and what it has too much is the
-computational uncertainty. The figure shows one set of data; the table counts over many, with inducing
-points at random, for growing numbers of them.
+SVGP may be more certain than the exact GP; IterGP-PI never is, and its excess variance is the computational
+uncertainty. The figure shows one data set; the table counts over many, with random inducing points, for
+growing numbers of them.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from itergp.solver.stopping import MaxActions
 
 METHODS = ("SVGP", "IterGP-PI")
 NUMBERS = (2, 4, 8, 12)
-DRAWN = np.array([[-1.15], [-0.6], [0.0], [0.6], [1.15]])  # between the data and beside them
+DRAWN = np.array([[-1.15], [-0.6], [0.0], [0.6], [1.15]])  # between the data and next to them
 
 
 def cells(options: Options) -> list[Cell]:

@@ -1,11 +1,10 @@
-"""Thm. S7 and Remark S2: data that arrive while the method runs. The same posterior as from a fresh start,
-at less cost.
+"""Thm. S7 and Remark S2: streaming data. The same posterior as from a fresh start, at lower cost.
 
-Three streams. One unit vector for each point that arrives is the exact GP at every step. Residual actions
-and pseudo-inputs spend two actions on each batch of points; there the fresh start is a run on all data
-with the same actions, zero on the rows that had not arrived when they were taken. Pseudo-inputs are known
-ahead, so that a fresh start takes them all in one pass: there a stream saves algebra, but hardly a kernel
-entry.
+There are three streams. One unit vector per arriving point is the exact GP at every step. Residual actions
+and pseudo-inputs spend two actions on each batch of points; there the fresh start is a run on all data with
+the same actions, zero on the rows that had not arrived when they were taken. Pseudo-inputs are known in
+advance, so a fresh start takes them all in one pass: there a stream saves algebra, but hardly any kernel
+entries.
 """
 
 from collections.abc import Callable
@@ -29,8 +28,7 @@ BATCH, ACTIONS = 10, 2
 FIRST = 20  # points before the stream begins, with the actions that the stream would have spent on them
 TEST = 200
 
-# Points at a time, actions for each time, and the policy for the points that just arrived: the last `new`
-# rows of X.
+# Points per batch, actions per batch, and the policy for the new points: the last `new` rows of X.
 Act = Callable[[np.ndarray, int], Any]
 STREAMS: dict[str, tuple[int, int, Act]] = {
     "IterGP-Chol": (1, 1, lambda X, new: UnitVector(np.arange(len(X) - new, len(X)))),
@@ -44,7 +42,7 @@ def cells(options: Options) -> list[Cell]:
 
 
 def run(cell: Cell, options: Options) -> list[Record]:
-    """A stream of n points, measured each time that the data have grown by a quarter."""
+    """A stream of n points, measured whenever the data have grown by a quarter."""
     stream, n = cell.key["stream"], 120 if options.quick else 1000
     points, actions, act = STREAMS[stream]
     X, y = synthetic(n + TEST, 2, NOISE)
@@ -69,13 +67,12 @@ def run(cell: Cell, options: Options) -> list[Record]:
 
 
 def cost(posterior: Posterior) -> tuple[int, int]:
-    """Kernel entries evaluated and passes over K made so far, for this posterior and those that it grew
-    from."""
+    """Kernel entries and passes over K so far, for this posterior and those it was extended from."""
     return posterior.problem.gram.entries, posterior.problem.gram.passes
 
 
 def compared(posterior: Posterior, X_test: np.ndarray, stream: str) -> Record:
-    """The stream beside a fresh start on the same data, and what that start would have cost."""
+    """The stream compared with a fresh start on the same data, and what that start would have cost."""
     problem = posterior.problem
     known_ahead = stream != "IterGP-CG"  # residuals are not: each needs a pass of its own
     again = taken(posterior, posterior.rank if known_ahead else 1)
@@ -96,7 +93,7 @@ def compared(posterior: Posterior, X_test: np.ndarray, stream: str) -> Record:
 
 
 def taken(posterior: Posterior, block_size: int) -> Callable[[Any], Any]:
-    """The policy that takes the actions of this posterior again, so many at a time."""
+    """The policy that repeats the actions of this posterior, `block_size` at a time."""
     Q = posterior.actions
     return lambda state: (
         Q[:, state.proposed : state.proposed + block_size] if state.proposed < Q.shape[1] else None
@@ -104,8 +101,7 @@ def taken(posterior: Posterior, block_size: int) -> Callable[[Any], Any]:
 
 
 def table(records: list[Record]) -> Table:
-    """At the end of each stream. A fresh start would be needed each time that points arrive: so many of
-    them share its cost."""
+    """The end of each stream. Each batch of points would need a fresh start, and share its cost."""
     header = [
         "stream",
         "n",

@@ -1,4 +1,4 @@
-"""What an experiment leaves behind, made from its records: a table, a figure, and how they came about."""
+"""The results of an experiment, made from its records: a table, a figure, and their provenance."""
 
 import csv
 import json
@@ -67,14 +67,14 @@ def _about(experiment: "Experiment", options: "Options", lines: Sequence[Line]) 
 
 
 def command(experiment: "Experiment", options: "Options") -> str:
-    """What to type for these results; the folder they go to is left out."""
+    """The command for these results, without the output folder."""
     quick = " --quick" if options.quick else ""
     datasets = f" --datasets {','.join(options.datasets)}" if options.datasets != experiment.datasets else ""
     return f"itergp experiment run {experiment.name}{quick}{datasets}"
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A table for people: four digits, and no exponents for counts."""
+    """A table for reading: four digits, and no exponents for counts."""
     lines = [header, ["---"] * len(header), *([_short(value) for value in plain(list(row))] for row in rows)]
     return "".join(f"| {' | '.join(text.replace('|', BAR) for text in line)} |\n" for line in lines)
 

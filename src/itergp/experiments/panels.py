@@ -1,5 +1,4 @@
-"""Grids of panels: one column for each data set, one row for each metric, means with 95 % intervals over
-splits."""
+"""Grids of panels: one column per data set, one row per metric, means with 95 % intervals over splits."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,8 +15,7 @@ LINEAR = 10.0  # nats
 def grid(
     rows: Sequence[str], columns: Sequence[str], width: float = 2.6, height: float = 1.9
 ) -> tuple[Any, Any]:
-    """A figure and its axes, one row for each label and one column for each title; never narrower than its
-    legend."""
+    """A figure and its axes, one row per label and one column per title; never narrower than its legend."""
     figure = style.new_figure(max(7.5, 1.0 + width * len(columns)), 1.0 + height * len(rows))
     axes = figure.subplots(len(rows), len(columns), squeeze=False)
     for axis, name in zip(axes[0], columns, strict=True):
@@ -31,8 +29,8 @@ def grid(
 def curve(
     axis: Any, x: Sequence[float], values: Any, colour: str, label: str | None, line: str = "-"
 ) -> np.ndarray:
-    """The mean over splits (the first axis of `values`) against x, with its interval where there are
-    several. Returns it."""
+    """Plot the mean over splits (the first axis of `values`) against x, with its interval if there are
+    several; returns it."""
     mean, half = mean_and_interval(np.array(values, dtype=float))
     if np.isfinite(half).all():
         style.band(axis, np.asarray(x), mean, half, colour, None, alpha=0.2)
@@ -41,8 +39,7 @@ def curve(
 
 
 def share_nats(axes: Sequence[Any], means: Sequence[np.ndarray]) -> None:
-    """One scale for several panels of NLL: linear up to LINEAR nats, logarithmic beyond, so that nothing
-    leaves it."""
+    """One scale for several panels of NLL: linear up to LINEAR nats, logarithmic beyond."""
     every = np.concatenate([np.zeros(0), *means])
     if not every.size:
         return
@@ -61,7 +58,7 @@ def share_nats(axes: Sequence[Any], means: Sequence[np.ndarray]) -> None:
 
 
 def share_logarithms(axes: Sequence[Any], means: Sequence[np.ndarray]) -> None:
-    """One logarithmic scale for several panels of errors; intervals may leave it, means do not."""
+    """One logarithmic scale for several panels of errors; intervals may exceed it, means do not."""
     every = np.concatenate([np.zeros(0), *means])
     if every.size:
         low, high = every.min(), every.max()
@@ -73,8 +70,7 @@ def share_logarithms(axes: Sequence[Any], means: Sequence[np.ndarray]) -> None:
 
 
 def _few_ticks(axis: Any, low: float, high: float) -> None:
-    """Plain numbers: powers of ten, with others between them where there is room; evenly spaced where none
-    is a power."""
+    """Plain numbers: powers of ten, with others between them if they fit; evenly spaced if none is one."""
     decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
     steps = (1.0,) if high / low > 300 else (1.0, 3.0) if high / low > 30 else (1.0, 2.0, 5.0)
     ticks = [tick for tick in np.multiply.outer(decades, steps).ravel() if low <= tick <= high]

@@ -1,5 +1,4 @@
-"""The records of an experiment: one JSON line for each finished cell, appended when it is finished, and
-never changed."""
+"""The records of an experiment: one JSON line per finished cell, appended and never changed."""
 
 import json
 import math
@@ -17,7 +16,8 @@ Line = dict[str, Any]  # {"cell": key, "quick": ..., "seconds": ..., "records": 
 
 
 def plain(value: Any) -> Any:
-    """As JSON has it: NumPy's numbers and arrays as Python's, tuples as lists; what is not finite is None."""
+    """As JSON: NumPy's numbers and arrays as Python's, tuples as lists, values that are not finite as
+    None."""
     if isinstance(value, dict):
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, np.ndarray | np.generic):
@@ -28,16 +28,15 @@ def plain(value: Any) -> Any:
 
 
 def identity(key: Any) -> str:
-    """The same text for the same key, in whatever order its names were written."""
+    """The same text for the same key, in any order of its names."""
     return json.dumps(plain(key), sort_keys=True)
 
 
 def read_lines(path: Path) -> list[Line]:
-    """All finished cells. The last line may be torn, as a run leaves it that was killed while it wrote: it
-    does not count."""
+    """All finished cells. An incomplete last line, from a run killed while writing, does not count."""
     if not path.exists():
         return []
-    rows = path.read_bytes().split(b"\n")  # what follows the last line end is torn, or empty
+    rows = path.read_bytes().split(b"\n")  # what follows the last line end is incomplete or empty
     return [_parsed(path, number, row) for number, row in enumerate(rows[:-1], 1) if row.strip()]
 
 
@@ -54,7 +53,7 @@ def _parsed(path: Path, number: int, row: bytes) -> Line:
 
 
 def drop_torn_line(path: Path) -> None:
-    """Cut the file after its last line end, so that the next line does not begin inside a torn one."""
+    """Cut the file after its last line end, so that the next line does not begin inside an incomplete one."""
     if path.exists():
         content = path.read_bytes()
         if content and not content.endswith(b"\n"):
@@ -62,7 +61,7 @@ def drop_torn_line(path: Path) -> None:
 
 
 def append_line(path: Path, line: Line) -> None:
-    """In one piece, and on the disk when this returns."""
+    """Written in one piece, and on disk when this returns."""
     with open(path, "ab") as file:
         file.write(json.dumps(plain(line), allow_nan=False, separators=(",", ":")).encode() + b"\n")
         file.flush()
@@ -70,12 +69,12 @@ def append_line(path: Path, line: Line) -> None:
 
 
 def one_of_each(lines: Iterable[Line]) -> list[Line]:
-    """One line for each cell, the last: files may be joined from several machines."""
+    """One line per cell, the last one: files may be joined from several machines."""
     return list({identity(line["cell"]): line for line in lines}.values())
 
 
 def grouped(records: Iterable[dict[str, Any]], *names: str) -> dict[Any, list[dict[str, Any]]]:
-    """Records by the values that they have under these names, in the order in which they come."""
+    """Records grouped by their values under these names, in order."""
     found: dict[Any, list[dict[str, Any]]] = {}
     for record in records:
         found.setdefault(tuple(record[name] for name in names), []).append(record)
@@ -83,7 +82,7 @@ def grouped(records: Iterable[dict[str, Any]], *names: str) -> dict[Any, list[di
 
 
 def keep_lines(path: Path, lines: Iterable[Line]) -> None:
-    """The file with these lines only."""
+    """The file with only these lines."""
     with replacing(path) as temporary:
         temporary.write_bytes(
             b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)

@@ -1,9 +1,9 @@
-"""Fig. S3: the classical methods of Table 1 beside their IterGP analogues.
+"""Fig. S3: the classical methods of Table 1 and their IterGP analogues.
 
-Partial Cholesky is the exact GP on the points that were chosen, a truncated eigendecomposition is the
-projected Bayes regressor, CGGP has CG's mean with LOVE's variance, and SVGP has inducing points. The first
-two are recovered as they are (Thms. S3, S4), of CGGP the mean (Thm. S5), of SVGP neither (Thm. S6: its
-mean is that of another kernel).
+Partial Cholesky is the exact GP on the chosen points, a truncated eigendecomposition is the projected Bayes
+regressor, CGGP has CG's mean with LOVE's variance, and SVGP has inducing points. The first two are recovered
+exactly (Thms. S3, S4), of CGGP the mean (Thm. S5), of SVGP neither (Thm. S6: its mean is that of another
+kernel).
 """
 
 from typing import Any
@@ -61,7 +61,7 @@ def run(cell: Cell, options: Options) -> list[Record]:
 
 
 def classical(policy: str, posterior: Posterior, data: Line) -> Curve:
-    """The classical method after as many iterations, by formulas of its own."""
+    """The classical method after the same number of iterations, by its own formulas."""
     if policy == "IterGP-PBR":
         return truncated(data)
     if policy == "IterGP-CG":

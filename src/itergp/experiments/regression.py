@@ -1,9 +1,8 @@
-"""What the experiments on data sets share: splits with duplicates merged, and hyper-parameters that are
-learned once.
+"""Shared by the experiments on data sets: splits with merged duplicates, and hyper-parameters learned once.
 
-Hyper-parameters are a cell of their own, the first of each data set and kernel: learned on split 0, kept
-in the records, and read from there by the cells of all splits. Rows with identical inputs are merged,
-which leaves the exact posterior as it is.
+Hyper-parameters are a cell of their own, the first of each data set and kernel: learned on split 0, stored in
+the records, and read from there by the cells of all splits. Rows with identical inputs are merged, which does
+not change the exact posterior.
 """
 
 import time
@@ -26,7 +25,7 @@ from itergp.prior.stationary import RBF, Matern12, Matern32
 KERNELS: dict[str, Callable[[Any], Kernel]] = {"Matern 1/2": Matern12, "RBF": RBF, "Matern 3/2": Matern32}
 REAL = ("parkinsons", "bike", "protein", "keggdirected", "keggundirected")
 LARGE = 20_000  # rows: above, three splits instead of ten
-# rows, where that is fewer: for costs
+# rows, if there are fewer distinct ones: for costs
 DISTINCT = {"protein": 43_972, "keggdirected": 15_811, "keggundirected": 18_451}
 SYNTHETIC_ROWS, SYNTHETIC_FEATURES, SYNTHETIC_NOISE = 6000, 3, 0.01
 QUICK_ROWS = 150  # of the training part, and a third as many for tests
@@ -35,8 +34,7 @@ TEST_POINTS = 2000
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One split: training rows, merged where they repeat, and at most TEST_POINTS test points, chosen at
-    random once."""
+    """One split: merged training rows, and at most TEST_POINTS test points, chosen at random once."""
 
     rows: Rows
     X_test: np.ndarray
@@ -62,21 +60,21 @@ def part(dataset: str, split: int, options: Options, merge: bool = True) -> Part
 
 
 def _synthetic(split: int) -> Split:
-    """A draw of its own for each split."""
+    """A separate draw for each split."""
     X, y = synthetic(SYNTHETIC_ROWS, SYNTHETIC_FEATURES, SYNTHETIC_NOISE, seed=split)
     test = SYNTHETIC_ROWS // 10
     return Split(X[test:], y[test:], X[:test], y[:test])
 
 
 def size(dataset: str) -> int:
-    """Rows, of training and test part together."""
+    """Rows of the training and test part together."""
     if dataset == "synthetic":
         return SYNTHETIC_ROWS
     return DATASETS[dataset].rows if dataset in DATASETS else len(load(dataset).y)
 
 
 def distinct(dataset: str, options: Options) -> int:
-    """About how many training rows are left when duplicates are merged: what costs are made of."""
+    """Approximate number of training rows after merging duplicates, for costs."""
     return QUICK_ROWS if options.quick else int(0.9 * DISTINCT.get(dataset, size(dataset)))
 
 
@@ -92,7 +90,7 @@ def learning_cell(dataset: str, kernel: str, method: str, cost: float) -> Cell:
 
 
 def learn_once(cell: Cell, options: Options) -> list[Record]:
-    """Of a zero-mean prior with one lengthscale for each feature, on split 0: targets are standardised."""
+    """For a zero-mean prior with one lengthscale per feature, on split 0: targets are standardised."""
     from itergp.learning import learn
 
     dataset, kernel, method = cell.key["dataset"], cell.key["kernel"], cell.key["learn"]
@@ -118,8 +116,7 @@ def start(kernel: str, d: int) -> Kernel:
 
 
 def learned(experiment: str, cell: Cell, options: Options) -> tuple[Prior, float]:
-    """The prior and the noise that the last learning cell of this data set and kernel has left in the
-    records."""
+    """The prior and the noise stored in the records by the last learning cell of this data set and kernel."""
     lines = reversed(read_lines(options.out / experiment / "records.jsonl"))
     for record in (record for line in lines if "learn" in line["cell"] for record in line["records"]):
         if all(record[name] == cell.key[name] for name in ("dataset", "kernel")):
@@ -138,12 +135,12 @@ def _value(value: Any) -> Any:
 
 
 def measured(records: list[Record]) -> list[Record]:
-    """The records of splits, without those of the learning."""
+    """The records of splits, without those of learning."""
     return [record for record in records if "learn" not in record]
 
 
 def methods_of(records: list[Record]) -> dict[tuple[str, str], str]:
-    """How the hyper-parameters were found, for each data set and kernel, in a few words for tables."""
+    """How the hyper-parameters were learned, for each data set and kernel, in a few words for tables."""
     return {(record["dataset"], record["kernel"]): _method(record) for record in records if "learn" in record}
 
 

@@ -1,14 +1,14 @@
-"""Experiments as tables of cells: run the cells that are missing, keep what each gave, then draw.
+"""Experiments as tables of cells: run the missing cells, store the result of each, then plot.
 
 An experiment is five plain functions in a file of its own, and one line in the dictionary of
 `itergp.experiments`:
 
     def cells(options):                  # what there is to run, as JSON values, with relative costs
-        return [Cell({"policy": name, "split": i}, cost=2.0) for name in POLICIES for i in range(1 if
-        options.quick else 10)]
+        splits = range(1 if options.quick else 10)
+        return [Cell({"policy": name, "split": i}, cost=2.0) for name in POLICIES for i in splits]
 
-    def run(cell, options): # one cell: a list of records, JSON values (NumPy's numbers and arrays are
-        accepted) return [{"policy": cell.key["policy"], "nll": ...}]
+    def run(cell, options):              # one cell: a list of records, JSON values (NumPy is accepted)
+        return [{"policy": cell.key["policy"], "nll": ...}]
 
     def table(records):                  # the records of all finished cells, flat, in the order of `cells`
         return ["policy", "NLL"], [[record["policy"], record["nll"]] for record in records]
@@ -19,19 +19,19 @@ An experiment is five plain functions in a file of its own, and one line in the 
     EXPERIMENT = Experiment("name", "Fig. 1", "what it shows", cells, run, table, figure)
 
 `run_experiment` appends one line to OUT/NAME/records.jsonl for each finished cell, {"cell", "quick",
-"seconds", "processor_seconds", "versions", "records"}, and skips cells that are there already, so a run
-that was interrupted goes on where it ended: a cell is recorded whole or not at all, and Ctrl-C inside one
-(which solvers and learning turn into a valid early end) never records it. Then it writes table.md,
-table.csv, figure.png, figure.svg and about.json from everything in the file. So cells should be small
-(minutes), their randomness should come from their key alone, and a key should name all that distinguishes
-a cell (data set, split, kernel); what is the same for all cells belongs in the code. Delete the folder
-after a change of code.
+"seconds", "processor_seconds", "versions", "records"}, and skips cells that are already there, so an
+interrupted run continues where it ended. A cell is recorded completely or not at all, and Ctrl-C inside one
+(which solvers and learning turn into a valid early end) never records it. Then it writes table.md, table.csv,
+figure.png, figure.svg and about.json from everything in the file. So cells should be small (minutes), their
+randomness should come from their key alone, and a key should name everything that distinguishes a cell (data
+set, split, kernel); what is the same for all cells belongs in the code. Delete the folder after a change of
+code.
 
 A folder holds quick or full results: a full run drops quick ones, and a quick run refuses to touch full ones.
-`Experiment.datasets` names the sets that it runs on unless `--datasets` says otherwise ("synthetic", names of
-`itergp.datasets`, paths); a quick run takes the synthetic set instead, which needs no files. In `cells`
-and `run`, `options.datasets` is what is to be run. Where an experiment names none it makes its own data,
-and `--datasets` is refused.
+`Experiment.datasets` lists the default data sets, which `--datasets` overrides ("synthetic", names of
+`itergp.datasets`, paths); a quick run uses the synthetic set instead, which needs no files. In `cells` and
+`run`, `options.datasets` is what is to be run. An experiment without `datasets` makes its own data, and
+`--datasets` is rejected.
 """
 
 import time
@@ -63,8 +63,7 @@ Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # the header, and rows of
 
 @dataclass(frozen=True)
 class Options:
-    """How an experiment is run: small enough for a test, or in full; on which data sets; and where its
-    results go."""
+    """How an experiment is run: as a quick test or in full, on which data sets, and where results go."""
 
     quick: bool = False
     datasets: tuple[str, ...] = ()
@@ -73,8 +72,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Cell:
-    """A piece of an experiment: `key` (JSON values) says which, `cost` how long it takes relative to the
-    others."""
+    """A part of an experiment: `key` (JSON values) identifies it, `cost` is its relative duration."""
 
     key: dict[str, Any]
     cost: float = 1.0
@@ -82,7 +80,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What to run, what to make of it, and which figure of the paper that is."""
+    """What to run, how to present it, and which figure of the paper it is."""
 
     name: str
     figure_of_paper: str
@@ -96,13 +94,13 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a run is, told before each cell and at the end."""
+    """The progress of a run, reported before each cell and at the end."""
 
-    cell: Cell | None  # what is about to run; None when all is done
+    cell: Cell | None  # what is about to run; None at the end
     finished: int
     cells: int
-    seconds_left: float | None  # by the finished cells and the costs; None until there is one
-    share: float  # of the cost, done
+    seconds_left: float | None  # estimated from the finished cells and the costs; None until there is one
+    share: float  # share of the cost that is done
 
 
 Progress = Callable[[Standing], Any]
@@ -111,14 +109,14 @@ Progress = Callable[[Standing], Any]
 def run_experiment(
     experiment: Experiment, options: Options, progress: Progress = lambda standing: None
 ) -> Path:
-    """Run the cells that are missing, write tables and figures, and return the folder they are in."""
-    from itergp.estimator.progress import watching_interrupts  # with scikit-learn, which takes a second
+    """Run the missing cells, write tables and figures, and return their folder."""
+    from itergp.estimator.progress import watching_interrupts  # imports scikit-learn, which takes a second
 
     options = replace(options, datasets=_datasets(experiment, options))
     require_matplotlib()
     folder = options.out / experiment.name
     cells = experiment.cells(options)
-    # between cells Ctrl-C waits until what is finished is on the disk
+    # between cells Ctrl-C waits until finished cells are on disk
     with watching_interrupts() as interrupts:
         done = {identity(line["cell"]): line["seconds"] for line in _begin(folder, options)}
         for cell in cells:
@@ -134,7 +132,7 @@ def run_experiment(
 
 
 def _datasets(experiment: Experiment, options: Options) -> tuple[str, ...]:
-    """What was asked for, if it is there, or else the experiment's own choice; found out before any work."""
+    """The requested data sets, if they exist, or else the experiment's own; checked before any work."""
     if options.datasets and not experiment.datasets:
         raise InputError(
             f"datasets is {', '.join(options.datasets)}; but {experiment.name} makes its own data. Leave it "
@@ -144,14 +142,14 @@ def _datasets(experiment: Experiment, options: Options) -> tuple[str, ...]:
     for name in options.datasets:
         if name not in known and not Path(name).is_file():
             raise InputError(
-                f"datasets names {name!r}; expected some of {', '.join(known)}, or files that exist."
+                f"datasets names {name!r}; expected some of {', '.join(known)}, or existing files."
             )
     # quick runs need no files
     usual = ("synthetic",) if options.quick and experiment.datasets else experiment.datasets
     chosen = options.datasets or usual
     for name in chosen:
         if name in DATASETS and not (data_folder() / f"{name}.csv.gz").exists():
-            load(name)  # which says what is missing, and where to put it
+            load(name)  # which raises if files are missing, and says where to put them
     return chosen
 
 
@@ -162,7 +160,7 @@ def _begin(folder: Path, options: Options) -> list[Line]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"{folder} cannot be made: {error.strerror or error}. Give another folder for the results."
+            f"{folder} cannot be created: {error.strerror or error}. Give another folder for the results."
         ) from None
     drop_torn_line(path)
     lines = read_lines(path)
@@ -177,7 +175,7 @@ def _begin(folder: Path, options: Options) -> list[Line]:
 
 
 def _run(experiment: Experiment, cell: Cell, options: Options, interrupts: "Interrupts") -> Line:
-    """One cell. After Ctrl-C there is none: solvers end early then, with less than the cell asked for."""
+    """One cell. After Ctrl-C it is discarded: solvers then end early, with less than the cell requires."""
     _check(interrupts)
     began, processor = time.perf_counter(), time.process_time()
     try:
@@ -212,7 +210,6 @@ def _standing(cells: list[Cell], done: dict[str, float], cell: Cell | None) -> S
 
 
 def _in_order(cells: list[Cell], lines: list[Line]) -> list[Line]:
-    """Each cell once, in the order of the cells, whatever ran first; those of other data sets, asked for
-    earlier, at the end."""
+    """Each cell once, in the order of the cells; those of data sets requested earlier come last."""
     place = {identity(cell.key): i for i, cell in enumerate(cells)}
     return sorted(one_of_each(lines), key=lambda line: place.get(identity(line["cell"]), len(place)))

@@ -1,5 +1,4 @@
-"""How figures look: the paper's colours, one colour for one thing in all of them, and letters that can be
-read."""
+"""The style of figures: the paper's colours, one colour per concept in all of them, and readable text."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ _, RED, BROWN, PINK, CYAN, OLIVE = POLICY_COLOURS
 
 MATHEMATICAL, COMPUTATIONAL, COMBINED = BLUE, GREEN, PURPLE
 ITERGP, EXACT, TRUTH, ACTION = PURPLE, BLUE, BLACK, RED
-CLASSICAL = ORANGE  # what the paper compares with: SVGP, CGGP and their kin
+CLASSICAL = ORANGE  # the paper's baselines: SVGP, CGGP and the like
 POLICY = {
     "IterGP-Chol": CYAN,
     "IterGP-CG": RED,
@@ -52,7 +51,7 @@ def of_method(name: str) -> str:
 
 @contextlib.contextmanager
 def readable() -> Iterator[None]:
-    """While a figure is drawn and saved; afterwards matplotlib is as it was."""
+    """Used while a figure is drawn and saved; afterwards matplotlib's settings are restored."""
     import matplotlib
 
     with matplotlib.rc_context(LETTERS):
@@ -69,7 +68,7 @@ def legend_below(figure: Any, axes: Sequence[Any], columns: int = 6) -> None:
 
 
 def plain_ticks(axis: Any, values: Sequence[float]) -> None:
-    """Ticks of a logarithmic axis as plain numbers: those of `values` that lie within the data."""
+    """Ticks of a logarithmic axis as plain numbers: those of `values` within the data."""
     low, high = axis.get_data_interval()
     inside = [value for value in values if 0.9 * low <= value <= 1.1 * high]
     axis.set_ticks(inside, [f"{value:,g}" for value in inside])
@@ -77,7 +76,7 @@ def plain_ticks(axis: Any, values: Sequence[float]) -> None:
 
 
 def variances(axis: Any, t: np.ndarray, mathematical: np.ndarray, computational: np.ndarray) -> None:
-    """The decomposition of the variance, one part on top of the other; their sum is the line."""
+    """The decomposition of the variance, stacked; the line is the sum."""
     combined = mathematical + computational
     axis.fill_between(t, 0.0, mathematical, color=MATHEMATICAL, alpha=0.35, lw=0, label="mathematical")
     axis.fill_between(t, mathematical, combined, color=COMPUTATIONAL, alpha=0.35, lw=0, label="computational")

@@ -1,13 +1,13 @@
 """Fig. 5 and its supplement: SVGP and IterGP-PI on the same random inducing points, with SVGP's
 hyper-parameters.
 
-SVGP is the collapsed one (the best q(u) in closed form), and its hyper-parameters maximise its bound with
-512 inducing points. The points are nested: the first 16 of 512, the first 32, and so on. IterGP-PI acts
-with k(X, z) on all rows; where duplicates are merged into u rows with counts C, these are the actions C
-k(X_u, z), and the posterior is the same. The rows of KEGG undirected are also taken as they are, with
-inducing points among duplicates, for the Matern 3/2 kernel: where the paper reports instability beyond 128
-actions. Products are float64: with these long lengthscales k(X, z) differ by little, and with float32
-tiles most of them would count as dependent.
+SVGP is the collapsed one (the optimal q(u) in closed form), and its hyper-parameters maximise its bound with
+512 inducing points. The points are nested: the first 16 of 512, the first 32, and so on. IterGP-PI acts with
+k(X, z) on all rows; if duplicates are merged into u rows with counts C, these are the actions C k(X_u, z),
+and the posterior is the same. The rows of KEGG undirected are also used without merging, with inducing points
+among duplicates, for the Matern 3/2 kernel: this is where the paper reports instability beyond 128 actions.
+Products are float64: with these long lengthscales the k(X, z) differ little, and with float32 tiles most of
+them would count as dependent.
 """
 
 import time
@@ -51,7 +51,7 @@ UNSTABLE = ("keggundirected", "Matern 3/2")  # in the paper
 
 
 def cells(options: Options) -> list[Cell]:
-    """Costs are about processor seconds."""
+    """Costs are roughly processor seconds."""
     found = []
     for dataset in options.datasets:
         n = distinct(dataset, options)
@@ -90,7 +90,7 @@ def run(cell: Cell, options: Options) -> list[Record]:
 
 
 def inducing_points(data: Part, number: int, split: int) -> np.ndarray:
-    """Training inputs at random, in random order."""
+    """Random training inputs, in random order."""
     return data.rows.X[np.random.default_rng([6, split]).permutation(len(data.rows.X))[:number]]
 
 
@@ -109,8 +109,7 @@ def with_svgp(prior: Prior, noise: float, data: Part, Z: np.ndarray, sizes: tupl
 def with_itergp(
     prior: Prior, noise: float, data: Part, Z: np.ndarray, sizes: tuple[int, ...]
 ) -> list[Record]:
-    """One run: every number of inducing points goes on from the one before. The seconds are those up to
-    there."""
+    """One run: every number of inducing points continues from the one before. The seconds are cumulative."""
     rows, posterior, begun, reached = data.rows, None, time.perf_counter(), []
     for start, end in zip((0, *sizes), sizes, strict=False):
         policy, stop = pseudo_inputs(rows.counts, Z[start:end]), MaxActions(end - start)
@@ -133,7 +132,7 @@ def progress(posterior: Posterior, seconds: float) -> Record:
 
 
 def pseudo_inputs(counts: np.ndarray, Z: np.ndarray) -> Callable[[Any], Any]:
-    """The policy of one block C k(X, Z): for merged rows what k(X, Z) is for all of them."""
+    """The policy of one block C k(X, Z): for merged rows, what k(X, Z) is for all of them."""
 
     def act(state: Any) -> np.ndarray | None:
         problem = state.problem
@@ -202,14 +201,14 @@ def table(records: list[Record]) -> Table:
 
 
 def verdict(difference: Any, half: Any) -> str:
-    """Which of the two is lower, if the interval of their difference says so."""
+    """Which of the two is lower, if the interval of their difference is conclusive."""
     if not np.abs(difference) > half:
         return "neither" if np.isfinite(half) else ""
     return "IterGP-PI" if difference < 0 else "SVGP"
 
 
 def groups(records: list[Record]) -> dict[tuple[str, str, str, int], list[Record]]:
-    """Splits together, and sizes in their order."""
+    """All splits, with sizes in order."""
     return grouped(measured(records), "dataset", "kernel", "rows", "inducing_points")
 
 
@@ -234,7 +233,7 @@ def figure(records: list[Record], options: Options) -> Any:
 def _curves(
     axes: Any, metric: str, kernels: list[dict[tuple[str, int], list[Record]]]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """A panel for each kernel, and all curves of SVGP, and of IterGP-PI."""
+    """A panel per kernel, with all curves of SVGP and of IterGP-PI."""
     drawn: dict[str, list[np.ndarray]] = {name: [] for name in METHODS}
     for axis, found in zip(axes, kernels, strict=True):
         for taken in dict.fromkeys(rows for rows, _ in found):
@@ -243,7 +242,7 @@ def _curves(
                 values = np.array([[record[name][metric] for record in found[taken, m]] for m in sizes])
                 if taken == MERGED:
                     drawn[name].append(panels.curve(axis, sizes, values.T, colour, name, "o-"))
-                else:  # means alone: these lie on the others, and so do their intervals
+                else:  # only means: these coincide with the others, and so do their intervals
                     axis.plot(
                         sizes,
                         values.mean(axis=1),

@@ -1,5 +1,4 @@
-"""Fig. 2: four policies after four iterations; the combined variance is the mathematical plus the
-computational one."""
+"""Fig. 2: four policies after four iterations; the combined variance is mathematical plus computational."""
 
 from typing import Any
 
@@ -31,7 +30,7 @@ def run(cell: Cell, options: Options) -> list[Record]:
             "iterations": posterior.rank,
             "x": rounded(data.X),
             "y": rounded(data.y),
-            # how much of e_j the actions span, whatever their basis
+            # how much of e_j the actions span, in any basis
             "targeted": rounded(np.linalg.norm(Q, axis=1)),
             "t": rounded(data.t),
             "mean": rounded(posterior.mean(data.grid)),
@@ -39,7 +38,7 @@ def run(cell: Cell, options: Options) -> list[Record]:
             "mathematical": parts.mathematical,
             "computational": parts.computational,
             "path": [rounded(variance) for variance in path.var],
-            "exact": whole.var(data.grid),  # computed on its own: what is mathematical must be this
+            "exact": whole.var(data.grid),  # computed independently: the mathematical part must equal this
         }
     ]
 

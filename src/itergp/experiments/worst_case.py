@@ -1,10 +1,10 @@
-"""Fig. 3: the uncertainties as worst-case errors (Thm. 2, Cor. 1), and that SVGP's is none.
+"""Fig. 3: the uncertainties as worst-case errors (Thm. 2, Cor. 1), which SVGP's is not.
 
-A posterior mean is linear in y for given actions: mu_i(x) = w_x^T y. Over all functions h with unit norm
-in the RKHS of k + sigma^2 delta and y = h(X), the largest |h(x) - mu_i(x)| is therefore sqrt(k(x, x) +
-sigma^2 - 2 w_x^T k_x + w_x^T K_hat w_x) and the largest |mu_*(x) - mu_i(x)| is |v_x - w_x| in the norm of
-K_hat, with v_x = K_hat^{-1} k_x. Thm. 2 says that these are sqrt(k_i + sigma^2) and sqrt(k_comp), and
-random functions stay below. Nothing of this uses the theorem.
+A posterior mean is linear in y for given actions: mu_i(x) = w_x^T y. Over all functions h with unit norm in
+the RKHS of k + sigma^2 delta and y = h(X), the largest |h(x) - mu_i(x)| is therefore sqrt(k(x, x) + sigma^2 -
+2 w_x^T k_x + w_x^T K_hat w_x) and the largest |mu_*(x) - mu_i(x)| is |v_x - w_x| in the norm of K_hat, with
+v_x = K_hat^{-1} k_x. Thm. 2 says that these are sqrt(k_i + sigma^2) and sqrt(k_comp), and random functions
+stay below. None of these computations uses the theorem.
 """
 
 from typing import Any
@@ -70,8 +70,8 @@ def run(cell: Cell, options: Options) -> list[Record]:
 
 
 def against(part: str, bound: np.ndarray, worst: np.ndarray, errors: np.ndarray) -> Record:
-    """Errors over the bound: of the worst function at each x, largest and smallest over x, and the largest
-    of random ones."""
+    """Errors over the bound: of the worst function at each x, largest and smallest over x, and the largest of
+    random ones."""
     found = {"worst": (worst / bound).max(), "least": (worst / bound).min(), "random": (errors / bound).max()}
     return {f"{part}_{name}": value for name, value in found.items()}
 
@@ -111,7 +111,7 @@ def means_and_variance(
 
 
 def table(records: list[Record]) -> Table:
-    """Errors over bounds; 1 is a bound that is attained, and above 1 it is none."""
+    """Errors over bounds; 1 is an attained bound, and above 1 it is not a bound."""
     header = ["method", "variance below exact at", "functions"]
     names = {"worst": "worst function, at most", "least": "at least", "random": "random functions, at most"}
     header += [f"{part}: {text}" for part in PARTS for text in names.values()]

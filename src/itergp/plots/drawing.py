@@ -22,8 +22,7 @@ def plot_line(
     mathematical: np.ndarray | None = None,
     exact: bool = True,
 ) -> None:
-    """Mean and bands along any line through the inputs, at positions t; one band if the mathematical part is
-    unknown."""
+    """Mean and bands along a line through the inputs, at positions t; one band if the parts are unknown."""
     if mathematical is None:
         band(axis, t, mean, 2 * np.sqrt(combined), PURPLE, "two standard deviations", alpha=0.25)
     else:
@@ -63,8 +62,7 @@ def ring(
 
 
 def new_figure(width: float, height: float) -> Any:
-    """A figure of this size in inches, with no global state and no display. Ten inches fill a page's
-    width."""
+    """A figure of this size in inches, with no global state and no display. Ten inches fill a page."""
     require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -85,8 +83,7 @@ def require_matplotlib() -> None:
 
 
 def save_line_plots(panels: list[dict[str, Any]], path: Path) -> Path:
-    """Panels side by side, on the same scale: each has t, mean, combined, mathematical, exact, truth,
-    title."""
+    """Panels side by side, on one scale: each has t, mean, combined, mathematical, exact, truth, title."""
     figure = new_figure(4.4 * len(panels), 3.4)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axis, panel in zip(axes, panels, strict=True):

@@ -217,8 +217,7 @@ def _of_target(noise: ArrayLike, target: int) -> float:
 def _bands(
     process: Any, X: np.ndarray, target: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, bool]:
-    """Mean, combined and mathematical variance (None if the process has no parts), and whether the parts are
-    exact."""
+    """Mean, combined and mathematical variance (None if there are no parts), and whether these are exact."""
     mean = column(process.mean(X), target)
     if not hasattr(process, "decompose"):
         return mean, column(process.var(X), target), None, True

@@ -160,8 +160,7 @@ class Checkpoint:
     # Writing.
 
     def write(self, state: State) -> None:
-        """After a step: write a checkpoint if one is due. Steps without a usable action are left to the next
-        one."""
+        """After a step: write a checkpoint if one is due; never for a step without a usable action."""
         if state.idle == 0 and time.perf_counter() >= self._next:
             self.write_now(state)
 
@@ -174,14 +173,12 @@ class Checkpoint:
         self._next = now + max(self.every, SHARE * (now - begun)) if self.every else now
 
     def note(self, about: dict[str, Any]) -> None:
-        """Store this in the manifest from now on: what a fit knows before its first step, such as what it
-        learned."""
+        """Store this in the manifest from now on: what a fit knows before its first step."""
         self.about = json_value("about", about)
         self._attempt(lambda new: self._manifest)
 
     def _attempt(self, put: Callable[[list[str]], dict[str, Any]]) -> bool:
-        """Write new files, then the manifest that lists them, then delete the old ones. True if all went
-        well."""
+        """Write new files, then the manifest that lists them, then delete the old ones. True on success."""
         new: list[str] = []
         try:
             self.path.mkdir(parents=True, exist_ok=True)

@@ -107,8 +107,7 @@ def number(value: Any, name: str, least: float = -math.inf) -> float:
 
 
 def array_of(value: Any, name: str, *shape: int, least: float = -math.inf, whole: bool = False) -> np.ndarray:
-    """A number, or lists of numbers, as an array of this shape: of float64, or of integers where they are
-    to be whole."""
+    """A number, or lists of numbers, as an array of this shape: of integers if `whole`, else of float64."""
     # before they are turned into anything
     if shape and (not isinstance(value, list) or len(value) != shape[0]):
         raise Malformed(

@@ -86,8 +86,7 @@ def _header(text: bytes, arrays: Tensors) -> bytes:
 
 
 def read(path: Path, kind: str) -> tuple[Any, Tensors, str]:
-    """The JSON value, the arrays and the digest of a file of this kind; StorageError if it is not exactly as
-    written."""
+    """The JSON value, the arrays and the digest of a file; StorageError if it is not exactly as written."""
     with reading(path), _opened(path) as file:
         digest, place = _digest(file)
         file.seek(place)
@@ -136,8 +135,7 @@ def array_digest(array: np.ndarray) -> str:
 
 
 def _text(kind: str, value: Any) -> bytes:
-    """Sorted and compact, so that the same value gives the same bytes; keys are chosen so that "digest" is
-    first."""
+    """Sorted and compact, so that the same value gives the same bytes; the keys make "digest" the first."""
     whole = {"digest": _ZEROS.decode(), "format": FORMAT, "itergp": __version__, "kind": kind, "value": value}
     return json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 

@@ -71,8 +71,7 @@ def save(
 
 
 def load(path: str | PathLike[str], classes: Iterable[type] = ()) -> tuple[Any, dict[str, Any]]:
-    """The posterior in a file, and its `about`. `classes` are your own kernels, means and policies, if
-    any."""
+    """The posterior in a file, and its `about`. `classes` are your own kernels, means and policies."""
     path, known = Path(path), table(classes)
     value, tensors, _ = read(path, KIND)
     with reading(path):

@@ -42,8 +42,7 @@ def irregular(path: Path) -> str | None:
 
 
 def refusal(path: Path) -> str | None:
-    """Why this name cannot be replaced by a new file; None if it can, or if nothing is there. OSError
-    otherwise."""
+    """Why this name cannot be replaced by a new file; None if it can, or if nothing is there."""
     try:
         kind, mode = irregular(path), stat.S_IMODE(os.stat(path).st_mode)
     except FileNotFoundError:
@@ -111,8 +110,7 @@ def _created_like(path: Path, temporary: Path) -> int:
 
 
 def sweep(folder: Path, name: str) -> None:
-    """Remove what killed processes left of files matching a pattern, if the name proves it and nobody writes
-    it."""
+    """Remove files of this pattern left by killed processes, if the name proves it and nobody writes them."""
     own = re.compile(rf"\.(?:{name}){_ENDING}")
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
@@ -140,8 +138,7 @@ def _remove_unless_locked(path: str) -> None:
 
 
 def _folder_to_disk(folder: Path) -> None:
-    """Make the new name itself survive a power failure, if the system supports it; the file is already in
-    place."""
+    """Make the new name itself survive a power failure, if supported; the file is already in place."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

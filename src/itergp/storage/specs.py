@@ -1,5 +1,4 @@
-"""Kernels, means and policies as trees of names and numbers, and back through a table of known classes. Files
-contain no code."""
+"""Kernels, means and policies as trees of names and numbers, and back by a table of classes: no code."""
 
 import json
 import math
@@ -58,8 +57,7 @@ def table(own: Iterable[type] = ()) -> dict[str, type]:
 
 
 def putting(tensors: Tensors) -> Put:
-    """Arrays go into `tensors`, under the names of the fields that hold them, such as
-    "kernel.lengthscale"."""
+    """Arrays go into `tensors`, under the names of their fields, such as "kernel.lengthscale"."""
 
     def put(array: np.ndarray, name: str) -> str:
         tensors[name] = array
@@ -69,8 +67,7 @@ def putting(tensors: Tensors) -> Put:
 
 
 def encode(value: Any, put: Put, name: str) -> Any:
-    """`value` as JSON; `put` stores its arrays. InputError, with its path, for anything that cannot be
-    stored."""
+    """`value` as JSON; `put` stores its arrays. InputError, with its path, for what cannot be stored."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, np.generic):

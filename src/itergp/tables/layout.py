@@ -1,5 +1,4 @@
-"""Which column is the target, and how the others become features: decided by the fit, and stored with the
-model."""
+"""Which column is the target, and how the others become features: decided by the fit, stored in the model."""
 
 import difflib
 from collections.abc import Sequence
@@ -301,8 +300,7 @@ def _check_numbers(table: Table, columns: Sequence[int], advice: str) -> None:
 
 
 def _first_bad(table: Table, j: int) -> tuple[int, str] | None:
-    """The first row without a finite number, and its content: "" if the value is missing. Text comes
-    first."""
+    """The first row without a finite number, and its content ("" if missing). Text comes first."""
     cells = table.columns[j]
     if isinstance(cells, np.ndarray):
         rows = np.flatnonzero(~np.isfinite(cells))

@@ -1,5 +1,4 @@
-"""Tables as they are in files: names and columns of cells, each cell with its position. Values are not
-altered."""
+"""Tables as they are in files: names and columns of cells, each cell with its position, all unaltered."""
 
 import bisect
 import contextlib
@@ -40,8 +39,7 @@ BINARY = {
 
 
 class Text(Sequence[str]):
-    """The cells of a column as in the file, joined into a few texts: a short text of its own takes 50 bytes
-    or more."""
+    """The cells of a column as in the file, joined into a few texts: short texts take 50 bytes each."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -75,8 +73,7 @@ class Text(Sequence[str]):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A file's columns. `lines[i]` is where row i begins: a line of a text file, or a row of another, from
-    1."""
+    """A file's columns. `lines[i]` is where row i begins: the line of a text file, or the row, from 1."""
 
     path: Path
     names: tuple[str, ...]
@@ -214,8 +211,7 @@ def _checked_lines(path: Path, file: TextIO) -> Iterator[str]:
 
 
 def _separator(lines: list[str]) -> str:
-    """The separator that splits the first lines into the most cells, equally many in each; else in the
-    first."""
+    """The separator that splits the first lines into the most cells, equally many in each if possible."""
     widths = {separator: _widths(lines, separator, len(lines) < LOOK) for separator in SEPARATORS}
     even = {
         separator: found[0] for separator, found in widths.items() if found[0] > 1 and len(set(found)) == 1
