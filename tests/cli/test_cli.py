@@ -206,7 +206,7 @@ def test_the_summary_says_what_was_learned_bought_and_is_missing_in_80_columns(f
         "computed exactly",
         "Before neighbours",
         "The last half of the actions (15 to 30)",
-        "iterations of learning gained",
+        "learning iterations gained",
     ):
         assert expected in re.sub(r"\s+", " ", text), expected
 
@@ -511,7 +511,7 @@ BAD = {
     "a pipe": (["fit", "pipe", "--target", "y"], 2, "pipe is a named pipe; expected a file"),
     "a pipe as model": (["info", "pipe"], 2, "pipe is a named pipe; expected a file"),
     "a pipe of new rows": (["predict", "model.itergp", "pipe"], 2, "pipe is a named pipe; expected a file"),
-    "out: the table": (["fit", "train.csv", *FIT, "--out", "./train.csv"], 2, "is read by this command"),
+    "out: the table": (["fit", "train.csv", *FIT, "--out", "./train.csv"], 2, "is an input of this command"),
     "level 0": (["predict", "model.itergp", "new.csv", "--level", "0"], 2, "--level is 0.0"),
     "level 95": (["predict", "model.itergp", "new.csv", "--level", "95"], 2, "--level is 95.0"),
     "level NaN": (["predict", "model.itergp", "new.csv", "--level", "nan"], 2, "--level is nan"),
@@ -551,12 +551,12 @@ BAD = {
     "out: the new rows": (
         ["predict", "model.itergp", "new.csv", "--out", "new.csv"],
         2,
-        "new.csv is read by this command",
+        "new.csv is an input of this command",
     ),
     "out: the model": (
         ["predict", "model.itergp", "new.csv", "--out", "model.itergp"],
         2,
-        "model.itergp is read by this command",
+        "model.itergp is an input of this command",
     ),
     "cannot be refined": (["refine", "final.itergp", "--budget", "3 actions"], 2, "refinable=False"),
     "update, no target": (
@@ -634,7 +634,7 @@ def test_a_bug_is_one_line_too(folder, monkeypatch):
     result = run("fit", folder / "train.csv", *FIT)
     assert result.exit_code == 1
     assert result.stderr == (
-        "Error: RuntimeError: two lines. This is a bug of itergp; with ITERGP_TRACEBACK=1 it says where.\n"
+        "Error: RuntimeError: two lines. This is a bug in itergp; set ITERGP_TRACEBACK=1 for the traceback.\n"
     )
 
 

@@ -371,8 +371,8 @@ def test_control_c_says_what_is_kept_and_how_to_go_on(tmp_path, toys):
     result = invoke("run", "toy", "--out", tmp_path)
     assert result.exit_code == 1
     assert (
-        result.stderr
-        == f"Interrupted. What is finished is in {tmp_path / 'toy'}; the same command goes on from there.\n"
+        result.stderr == f"Interrupted. Finished results are in {tmp_path / 'toy'}; "
+        "run the same command again to continue.\n"
     )
     assert len(lines(tmp_path)) == 1
 
@@ -396,7 +396,7 @@ def test_a_process_that_is_interrupted_goes_on_without_repeating_a_cell(tmp_path
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
     assert process.returncode == 1, errors
-    assert "the same command goes on from there" in errors
+    assert "run the same command again to continue" in errors
     kept = path.read_bytes()
     assert 5 <= kept.count(b"\n") < 201
     experiment, options = EXPERIMENTS["main-illustration"], Options(out=tmp_path)

@@ -225,7 +225,7 @@ def test_json_alone_writes_no_file(folder):
         (["none.itergp"], 2, "none.itergp does not exist"),
         (["train.csv"], 1, "train.csv was not written by this library"),
         (["m.itergp", "--data", "none.csv"], 2, "none.csv does not exist"),
-        (["m.itergp", "--out", "fit.pdf"], 2, "fit.pdf ends in '.pdf'; expected the name of a page"),
+        (["m.itergp", "--out", "fit.pdf"], 2, "fit.pdf ends in '.pdf'; expected an HTML file name"),
         (["m.itergp", "--out", "none/fit.html"], 2, "the folder none does not exist"),
         (["m.itergp", "--data", "bare.csv"], 2, "bare.csv lacks the column"),
         (["m.itergp", "--data", "blind.csv"], 2, "blind.csv lacks the column 'y', the target"),

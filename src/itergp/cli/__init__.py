@@ -1,5 +1,4 @@
-"""The command line: parses, calls, prints. One file for each kind of command; what they share is in
-`app.py`."""
+"""The command line interface: parse, call, print. One file per kind of command; `app.py` is shared."""
 
 import contextlib
 import io
@@ -14,24 +13,24 @@ def main() -> None:
     code: object = 0
     try:
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(AttributeError, io.UnsupportedOperation):  # somebody's replacement
+            with contextlib.suppress(AttributeError, io.UnsupportedOperation):  # a replaced stream
                 stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         require_libraries()
         from itergp.cli.commands import app
 
         app()
-    except MemoryLimitError as error:  # so early that no command has begun
+    except MemoryLimitError as error:  # raised before any command has started
         sys.exit(f"Error: {error}")
     except (KeyboardInterrupt, SystemExit) as end:
-        # Ctrl-C so early that no command has begun, which the parser ends with 130: a failure like others
+        # Ctrl-C before any command has started; the parser exits with 130. Treated like any other failure.
         code = 1 if isinstance(end, KeyboardInterrupt) or end.code == 130 else end.code
-    except OSError as error:  # of the help, which is written outside of commands
+    except OSError as error:  # from the help text, which is written outside of commands
         code = _unwritten(error)
     sys.exit(_flushed() or code)  # type: ignore[arg-type]
 
 
 def _flushed() -> int:
-    """What is still to be written, before the interpreter tries it, who would show where it failed."""
+    """Flush before the interpreter does: if it failed there, a traceback would be shown."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -42,7 +41,7 @@ def _flushed() -> int:
 
 
 def _unwritten(error: OSError) -> int:
-    """A full disk, or nobody who reads: one line, and nothing more is tried."""
+    """A full disk or a closed pipe: print one line and do not try again."""
     with contextlib.suppress(OSError, ValueError):
         if not isinstance(error, BrokenPipeError):
             print(
@@ -50,6 +49,6 @@ def _unwritten(error: OSError) -> int:
                 file=sys.stderr,
                 flush=True,
             )
-    with contextlib.suppress(OSError, ValueError):  # the interpreter would try again to flush it
+    with contextlib.suppress(OSError, ValueError):  # otherwise the interpreter would flush again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1

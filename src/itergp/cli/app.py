@@ -1,4 +1,4 @@
-"""What the commands share: the app, two consoles, options, and errors as one clear line."""
+"""Shared by all commands: the app, two consoles, options, and one-line error messages."""
 
 import contextlib
 import os
@@ -26,30 +26,32 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-# Names of columns and files are shown as they are: [red] in them is no colour.
+# Names of columns and files are printed verbatim: [red] in a name is not a colour.
 console = Console(markup=False, highlight=False, emoji=False)
 messages = Console(markup=False, highlight=False, emoji=False, stderr=True)
 BAR_WIDTH = 24
-# of the library; others say nothing here
+# warnings of this library; others are not shown
 SHOWN = (InterruptedWarning, LearningWarning, PrecisionWarning, StorageWarning)
 
 BudgetOption = Annotated[
-    str | None, typer.Option(help="Wall clock such as 60s, 5m or 1h, or a count such as '200 actions'.")
+    str | None, typer.Option(help="Wall-clock time such as 60s, 5m or 1h, or a count such as '200 actions'.")
 ]
 HeaderOption = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether the first line holds names; found out by default."),
+    typer.Option(
+        "--header/--no-header", help="Whether the first line holds names; auto-detected by default."
+    ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")]
 ModelArgument = Annotated[
-    Path, typer.Argument(help="A model, as `fit` writes it.", metavar="MODEL", show_default=False)
+    Path, typer.Argument(help="A model file written by `fit`.", metavar="MODEL", show_default=False)
 ]
 
 
 @contextlib.contextmanager
 def reporting() -> Iterator[None]:
-    """Errors end a command with one line: code 2 for bad use, 1 for a failure. The library's warnings are
-    lines too."""
+    """Errors end a command with one line: exit code 2 for wrong usage, 1 for a failure. Warnings of this
+    library are printed as one line too."""
     with warnings.catch_warnings():
         for shown in SHOWN:
             warnings.simplefilter("always", shown)
@@ -59,7 +61,7 @@ def reporting() -> Iterator[None]:
                 yield
         except InputError as error:
             _fail(str(error), 2)
-        except BrokenPipeError:  # nobody reads any more
+        except BrokenPipeError:  # the reader has closed the pipe
             raise typer.Exit(1) from None
         except (ItergpError, OSError) as error:
             _fail(str(error), 1)
@@ -73,21 +75,21 @@ def reporting() -> Iterator[None]:
             if os.environ.get("ITERGP_TRACEBACK"):
                 raise
             _fail(
-                f"{type(error).__name__}: {error}. This is a bug of itergp; with ITERGP_TRACEBACK=1 it "
-                "says where.",
+                f"{type(error).__name__}: {error}. This is a bug in itergp; set ITERGP_TRACEBACK=1 for the "
+                "traceback.",
                 1,
             )
 
 
 def say(text: str) -> None:
-    """A line for people, beside the results; above the progress bar, where there is one. Lost where nobody
-    can read it."""
-    with contextlib.suppress(OSError):  # a terminal that was closed, a full disk
+    """Print a message to stderr, above the progress bar if there is one. Dropped if stderr cannot be
+    written."""
+    with contextlib.suppress(OSError):  # a closed terminal or a full disk
         messages.print(one_line(text), soft_wrap=True)
 
 
 def one_line(text: str) -> str:
-    """On one line, with anything that could move a terminal's cursor or colour made visible."""
+    """On one line, with control characters escaped."""
     return "".join(
         letter if letter.isprintable() else repr(letter)[1:-1] for letter in " ".join(text.split())
     )
@@ -99,6 +101,6 @@ def _fail(text: str, code: int) -> NoReturn:
 
 
 def _note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    """Warnings of other libraries say nothing to who sits at the terminal."""
+    """Show warnings of this library only."""
     if issubclass(category, SHOWN):
         say(f"Note: {message}")

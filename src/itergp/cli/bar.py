@@ -1,4 +1,4 @@
-"""A progress bar for a fit: time where the budget is time, actions where they are counted."""
+"""A progress bar for a fit: shows time if the budget is a time, actions if it is a count."""
 
 import contextlib
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from itergp.estimator.budgets import Budget
 
 
 class _Clock(ProgressColumn):
-    """A bar that fills as the time goes by."""
+    """A bar that fills with elapsed time."""
 
     def render(self, task: Task) -> ProgressBar:
         return ProgressBar(
@@ -29,7 +29,7 @@ class _Clock(ProgressColumn):
 
 
 class _Listener:
-    """scikit-learn's callbacks, where it has them: what is running, and how far it is."""
+    """A scikit-learn callback, where available: shows the running task and its progress."""
 
     def __init__(self, progress: Progress, budget: Budget) -> None:
         self.progress, self.budget, self.iterations = progress, budget, 0
@@ -61,7 +61,7 @@ class _Listener:
 
 @contextlib.contextmanager
 def _drawn(progress: Progress) -> Iterator[Progress]:
-    """A terminal that was closed meanwhile must not take the model with it."""
+    """A terminal closed in the meantime must not abort the fit."""
     progress.start()
     try:
         yield progress
@@ -72,7 +72,7 @@ def _drawn(progress: Progress) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def progress_bar(model: Any, budget: Budget, text: str) -> Iterator[None]:
-    """While the model computes. Nothing is drawn where nobody looks."""
+    """Show a progress bar while the model computes. Nothing is drawn if stderr is not a terminal."""
     if not messages.is_terminal:
         yield
         return

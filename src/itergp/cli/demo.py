@@ -1,4 +1,4 @@
-"""`itergp demo`: the main job on an embedded default."""
+"""`itergp demo`: an example run on built-in data."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +13,12 @@ from itergp.cli.files import writable
 @app.command()
 def demo(
     rows: Annotated[int, typer.Option(help="Training points.", min=1000)] = 20_000,
-    plot: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("itergp-demo.png"),
-    report: Annotated[Path, typer.Option(help="Where the report of the last fit goes.")] = Path(
+    plot: Annotated[Path, typer.Option(help="Output file for the plot.")] = Path("itergp-demo.png"),
+    report: Annotated[Path, typer.Option(help="Output file for the report of the last fit.")] = Path(
         "itergp-demo.html"
     ),
 ) -> None:
-    """Fit the paper's synthetic data under growing budgets, take the uncertainty apart, and write a
-    report."""
+    """Fit the paper's synthetic data with growing budgets, decompose the uncertainty, and write a report."""
     with reporting():
         _demo(rows, writable(plot), writable(report))
 
@@ -28,7 +27,7 @@ def _demo(rows: int, plot: Path, report: Path) -> None:
     from itergp.cli.demonstration import NOISE, run
 
     console.print(
-        f"Fitting y = sin(pi x^T 1) + noise at {rows:,} points in 3 dimensions, under a budget of actions."
+        f"Fitting y = sin(pi x^T 1) + noise at {rows:,} points in 3 dimensions, with a budget of actions."
     )
     with console.status("computing ..."):
         measured, picture = run(rows, plot=_plot_path(plot), page=report)
@@ -51,20 +50,19 @@ def _demo(rows: int, plot: Path, report: Path) -> None:
         table.add_row(name, *(show(row) for row in measured))
     console.print(table)
     console.print(
-        "Variances are of the latent function, mean over 2,000 test points. The computational part is what "
-        "more compute "
-        f"would remove, estimated with 15 further passes. The noise has variance {NOISE}, so no RMSE is "
-        f"below {NOISE**0.5:.2f}."
+        "Variances are those of the latent function, averaged over 2,000 test points. The computational part "
+        "is what more computation would remove, estimated with 15 further passes. The noise variance is "
+        f"{NOISE}, so no RMSE can be below {NOISE**0.5:.2f}."
     )
     if picture is not None:
-        console.print(f"Picture: {picture}")
-    console.print(f"Report of the last fit, a page to open in a browser: {report}")
+        console.print(f"Plot: {picture}")
+    console.print(f"Report of the last fit (open in a browser): {report}")
 
 
 def _plot_path(path: Path) -> Path | None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        console.print("No picture: matplotlib is missing. Install itergp[plots].")
+        console.print("No plot: matplotlib is not installed. Install itergp[plots].")
         return None
     return path

@@ -1,5 +1,5 @@
-"""The main job on an embedded default: the paper's synthetic data, under a budget, with the uncertainty
-taken apart."""
+"""The example run of `itergp demo`: the paper's synthetic data, fitted within a budget, with the uncertainty
+decomposed."""
 
 import time
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ BLOCK = 128
 
 @dataclass(frozen=True)
 class Row:
-    """What a budget bought; variances are means over the test points."""
+    """Results for one budget; variances are means over the test points."""
 
     actions: int
     passes: int
@@ -47,8 +47,8 @@ def run(
     plot: Path | None = None,
     page: Path | None = None,
 ) -> tuple[list[Row], Path | None]:
-    """Fit with growing budgets, each going on from the one before; measure, draw along the diagonal of the
-    cube, and report."""
+    """Fit with growing budgets, each continuing from the previous one; measure, plot along the diagonal of
+    the cube, and write the report."""
     X, y = synthetic(n + 2000, FEATURES, NOISE)
     X, y, X_test, y_test = X[:n], y[:n], X[n:], y[n:]
     model = IterGPRegressor(
@@ -57,7 +57,7 @@ def run(
         noise=NOISE,
         learn=False,
         policy=PseudoInput(block_size=BLOCK),
-        neighbours=0,  # what the table is about are the actions that all predictions share
+        neighbours=0,  # the table is about the actions shared by all predictions
         budget=MaxActions(budgets[0]),
         normalize=False,
     )

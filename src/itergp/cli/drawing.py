@@ -1,4 +1,4 @@
-"""Summaries for people, in 80 columns."""
+"""Human-readable summaries, 80 columns wide."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ MOST_FEATURES = 12
 
 
 def draw_model(values: Values) -> None:
-    """What was learned, what the budget bought; and what is missing, where it was measured."""
+    """What was learned, what the budget bought and, if measured, what is missing."""
     _draw_learned(values["learned"], values["target"])
     rows = list(_bought(values))
     if "computational_share" in values:
@@ -48,11 +48,10 @@ def _draw_learned(learned: Values, target: str | None) -> None:
         )
     console.print(table)
     left = len(features) - MOST_FEATURES
-    more = f" {left} less relevant features are left out; --json has all." if left > 0 else ""
+    more = f" {left} less relevant features are not shown; --json lists all." if left > 0 else ""
     console.print(
-        "Lengthscales in units of each feature; relevance is 1 / lengthscale in standard deviations of the "
-        "feature, "
-        f"in % of the largest.{more}"
+        "Lengthscales are in the units of each feature; relevance is 1 / lengthscale in standard deviations "
+        f"of the feature, in % of the largest.{more}"
     )
 
 
@@ -61,7 +60,7 @@ def _bought(values: Values) -> Iterable[tuple[str, str]]:
     merged = (
         ""
         if values["rows"] == values["distinct_rows"]
-        else f", {values['distinct_rows']:,} with different inputs"
+        else f", {values['distinct_rows']:,} with distinct inputs"
     )
     yield "rows", f"{values['rows']:,}{merged}"
     yield (
@@ -95,14 +94,14 @@ def _how(share: Values) -> str:
         return "computed exactly"
     if share["kind"] == "neighbours":
         return (
-            f"it is what {share['by_neighbours']} would remove, as passes over the kernel matrix would "
-            "take too long"
+            f"what {share['by_neighbours']} neighbours would remove, since passes over the kernel matrix "
+            "would take too long"
         )
-    return f"bounds by {passes(share['passes'])}"
+    return f"bounds from {passes(share['passes'])}"
 
 
 def _with_neighbours(share: Values) -> str:
-    return f", as `predict` gives it with {share['neighbours']} neighbours" if share["neighbours"] else ""
+    return f", as in `predict` with {share['neighbours']} neighbours" if share["neighbours"] else ""
 
 
 def _more_lines(values: Values) -> Iterable[str]:
@@ -115,7 +114,7 @@ def _more_lines(values: Values) -> Iterable[str]:
         yield "`refine` has nothing to add: inference is exact for these hyper-parameters."
     elif share["kind"] == "exact":
         yield (
-            f"`refine` can lower that variance by the computational share, {percent(share['share'])}, and "
+            f"`refine` can lower this variance by the computational share, {percent(share['share'])}, and "
             "no further."
         )
     if acting is not None:
@@ -129,7 +128,7 @@ def _more_lines(values: Values) -> Iterable[str]:
     if learning is not None:
         gained = f"{brief(learning['gained'])} nats per row" if learning["gained"] > 0 else "nothing more"
         yield (
-            f"The last {learning['over_the_last']} of {learning['iterations']} iterations of learning "
+            f"The last {learning['over_the_last']} of {learning['iterations']} learning iterations "
             f"gained {gained}."
         )
 
@@ -142,7 +141,7 @@ def draw_predictions(values: Values) -> None:
     }
     where = (
         f"{_amount(share)} of the latent variance "
-        f"({how.get(share['kind'], 'bounds by passes over the kernel matrix')})"
+        f"({how.get(share['kind'], 'bounds from passes over the kernel matrix')})"
     )
     _draw_pairs(
         "Predictions",

@@ -1,4 +1,4 @@
-"""`itergp experiment list` and `run`: the paper's figures and claims, one command each."""
+"""`itergp experiment list` and `run`: reproduce the paper's figures and claims."""
 
 import contextlib
 import time
@@ -24,13 +24,13 @@ from itergp.cli.app import BAR_WIDTH, app, console, messages, one_line, reportin
 if TYPE_CHECKING:
     from itergp.experiments import Standing
 
-experiments = typer.Typer(help="The paper's experiments, reproduced.", no_args_is_help=True)
+experiments = typer.Typer(help="Reproduce the paper's experiments.", no_args_is_help=True)
 app.add_typer(experiments, name="experiment")
 
 
 @experiments.command("list")
 def list_() -> None:
-    """The experiments there are, and which figure of the paper each one is."""
+    """List the experiments and the figure of the paper that each one reproduces."""
     from itergp.experiments import EXPERIMENTS
 
     table = Table(box=None, pad_edge=False)
@@ -44,19 +44,19 @@ def list_() -> None:
 
 @experiments.command()
 def run(
-    name: Annotated[str, typer.Argument(help="As `itergp experiment list` has it.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="A name from `itergp experiment list`.", show_default=False)],
     quick: Annotated[
         bool, typer.Option("--quick", help="Small data and few repetitions: seconds instead of minutes.")
     ] = False,
     datasets: Annotated[
-        list[str] | None, typer.Option(help="Data sets or CSV files; more than once, or with commas.")
+        list[str] | None, typer.Option(help="Data sets or CSV files; repeat or separate by commas.")
     ] = None,
-    out: Annotated[
-        Path, typer.Option(help="The folder where results go; each experiment has its own in it.")
-    ] = Path("results"),
+    out: Annotated[Path, typer.Option(help="Output folder; each experiment has its own subfolder.")] = Path(
+        "results"
+    ),
 ) -> None:
-    """Run an experiment, and write its records, table and figure. Ctrl-C keeps what is finished; run again
-    to go on."""
+    """Run an experiment and write its records, table and figure. Ctrl-C keeps finished results; run again
+    to continue."""
     with reporting():
         from itergp.experiments import Options, named, run_experiment
 
@@ -66,14 +66,14 @@ def run(
             with _bar(name) as progress:
                 folder = run_experiment(experiment, options, progress)
         except KeyboardInterrupt:
-            say(f"Interrupted. What is finished is in {out / name}; the same command goes on from there.")
+            say(f"Interrupted. Finished results are in {out / name}; run the same command again to continue.")
             raise typer.Exit(1) from None
         console.print((folder / "table.md").read_text(encoding="utf-8"), soft_wrap=True)
         console.print(f"Records, table and figure: {one_line(str(folder))}", soft_wrap=True)
 
 
 class _TimeLeft(ProgressColumn):
-    """By the finished cells, and the clock since then."""
+    """Estimated from the finished cells and the time since then."""
 
     def render(self, task: Task) -> Text:
         left, since = task.fields["left"], task.fields["since"]
@@ -85,7 +85,7 @@ class _TimeLeft(ProgressColumn):
 
 @contextlib.contextmanager
 def _bar(name: str) -> Iterator[Callable[["Standing"], None]]:
-    """Nothing is drawn where nobody looks."""
+    """Nothing is drawn if stderr is not a terminal."""
     if not messages.is_terminal:
         yield lambda standing: None
         return

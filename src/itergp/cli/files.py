@@ -1,4 +1,4 @@
-"""Files of the command line: what is checked before any work, and models with the layout of their tables."""
+"""Files of the command line: checks before any work, and models stored with their table layout."""
 
 import json
 import os
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def existing(path: Path) -> Path:
-    """A file that can be read."""
+    """Check that the path is a readable file."""
     if not path.exists():
         raise InputError(f"{path} does not exist.")
     from itergp.storage.replacing import irregular
@@ -26,7 +26,7 @@ def existing(path: Path) -> Path:
 
 
 def writable(path: Path, *inputs: Path) -> Path:
-    """A place for a result, found out before any work is done; never one of the files that are read."""
+    """Check an output path before any work is done; it must not be one of the input files."""
     from itergp.storage.replacing import refusal
 
     reason = refusal(path)
@@ -35,9 +35,9 @@ def writable(path: Path, *inputs: Path) -> Path:
     for other in inputs:
         if path.exists() and path.samefile(other):
             raise InputError(
-                f"{path} is read by this command, so it is not written; give --out another name."
+                f"{path} is an input of this command and cannot be overwritten; choose another --out."
             )
-    # a real file is replaced beside itself
+    # a real file is replaced by a temporary file in its own folder
     folder = (Path(os.path.realpath(path)) if path.is_symlink() else path).parent
     if not folder.is_dir():
         raise InputError(f"{path}: the folder {folder} does not exist.")
@@ -47,7 +47,7 @@ def writable(path: Path, *inputs: Path) -> Path:
 
 
 def save_model(path: Path, fit: "Fit", layout: Layout) -> None:
-    """Whole or not at all."""
+    """Save the model atomically."""
     from itergp import storage
     from itergp.estimator.files import about
 
@@ -55,15 +55,15 @@ def save_model(path: Path, fit: "Fit", layout: Layout) -> None:
 
 
 def load_model(path: Path) -> tuple["IterGPRegressor", Layout]:
-    """A model, and how its inputs are made from a table; for models that Python wrote, by the names of
-    their features."""
+    """A model and its table layout; for models saved from Python, the layout follows from the feature
+    names."""
     from itergp.estimator.regressor import IterGPRegressor
 
     model = IterGPRegressor.load(path)
     if model.fit_.targets > 1:
         raise InputError(
-            f"{path} has {model.scaling_.y_mean.size} targets; the command line knows models "
-            "with one. Use Python."
+            f"{path} has {model.scaling_.y_mean.size} targets; the command line supports only "
+            "models with one target. Use Python."
         )
     table = _about(path).get("table")
     if table is None:
@@ -72,8 +72,7 @@ def load_model(path: Path) -> tuple["IterGPRegressor", Layout]:
 
 
 def _about(path: Path) -> dict[str, Any]:
-    """What was written about the model; its digest is verified when the model itself is loaded, just
-    before."""
+    """The metadata of the model; its digest was verified when the model was loaded, just before."""
     from safetensors import safe_open
 
     from itergp.storage.files import KEY
@@ -82,4 +81,4 @@ def _about(path: Path) -> dict[str, Any]:
         with safe_open(path, framework="np") as file:
             return json.loads(file.metadata()[KEY])["value"]["about"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StorageError(f"{path} cannot be read again ({error}).") from None
+        raise StorageError(f"{path} could not be read a second time ({error}).") from None

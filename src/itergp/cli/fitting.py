@@ -1,4 +1,4 @@
-"""`itergp fit`, `refine` and `update`: a model is computed, saved, and then explained."""
+"""`itergp fit`, `refine` and `update`: compute a model, save it, and print a summary."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from itergp.estimator.regressor import IterGPRegressor
 
 OutOption = Annotated[
-    Path | None, typer.Option(help="Where the model goes; MODEL itself is replaced by default.")
+    Path | None, typer.Option(help="Output file for the model; overwrites MODEL by default.")
 ]
 ADVICE = "Use --categorical or --drop for such columns."
 
@@ -24,28 +24,33 @@ ADVICE = "Use --categorical or --drop for such columns."
 @app.command()
 def fit(
     train: Annotated[
-        Path, typer.Argument(help="Rows to learn from: CSV or Parquet.", metavar="TRAIN", show_default=False)
+        Path, typer.Argument(help="Training data: CSV or Parquet.", metavar="TRAIN", show_default=False)
     ],
     target: Annotated[
-        str, typer.Option(help="The column to predict: its name, or its number from 1.", show_default=False)
+        str,
+        typer.Option(
+            help="The column to predict: its name, or its number counted from 1.", show_default=False
+        ),
     ],
     drop: Annotated[
-        list[str] | None, typer.Option(help="Columns to leave out; more than once, or with commas.")
+        list[str] | None, typer.Option(help="Columns to exclude; repeat or separate by commas.")
     ] = None,
     categorical: Annotated[
-        list[str] | None, typer.Option(help="Columns of categories, which become one-hot features.")
+        list[str] | None,
+        typer.Option(help="Categorical columns, to be one-hot encoded; repeat or separate by commas."),
     ] = None,
     budget: BudgetOption = None,
-    cache: Annotated[str, typer.Option(help="Memory for stored kernel tiles, such as 4GB.")] = "auto",
+    cache: Annotated[str, typer.Option(help="Memory for cached kernel tiles, such as 4GB.")] = "auto",
     seed: Annotated[
-        int, typer.Option(help="The same seed and a budget in actions give the same model.", min=0)
+        int,
+        typer.Option(help="Random seed. The same seed and a budget in actions give the same model.", min=0),
     ] = 0,
-    out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path("model.itergp"),
+    out: Annotated[Path, typer.Option(help="Output file for the model.")] = Path("model.itergp"),
     header: HeaderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn hyper-parameters and condition on the rows of a table, within the budget. Ctrl-C saves what
-    there is."""
+    """Learn hyper-parameters and fit the model to a table, within the budget. Ctrl-C stops early and saves
+    the model."""
     with reporting():
         writable(out, existing(train))
         _check(budget, cache)
@@ -65,7 +70,7 @@ def refine(
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """The same model after more computation. Ctrl-C saves what there is."""
+    """Improve a model with more computation. Ctrl-C stops early and saves the model."""
     with reporting():
         out = writable(out or existing(model))
         _check(budget)
@@ -79,7 +84,7 @@ def update(
     more: Annotated[
         Path,
         typer.Argument(
-            help="More rows, with the target: CSV or Parquet.", metavar="MORE", show_default=False
+            help="Additional rows, including the target: CSV or Parquet.", metavar="MORE", show_default=False
         ),
     ],
     budget: BudgetOption = None,
@@ -87,8 +92,8 @@ def update(
     header: HeaderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add rows to a model; hyper-parameters stay. Without a budget, the last one holds. Ctrl-C saves what
-    there is."""
+    """Add rows to a model; hyper-parameters are kept. The default is the model's last budget. Ctrl-C stops
+    early and saves the model."""
     with reporting():
         out = writable(out or existing(model), existing(more))
         _check(budget)
@@ -102,7 +107,7 @@ def update(
 
 
 def _check(budget: str | None, cache: str = "auto") -> None:
-    """What could be wrong is found before any file is read."""
+    """Validate options before any file is read."""
     from itergp.estimator.budgets import Budget
     from itergp.linalg.compute import parse_bytes
 
@@ -120,8 +125,8 @@ def _compute(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Compute, save, explain. Ctrl-C, SIGTERM and SIGHUP end the work, and wait until it is saved; then
-    nothing can be lost."""
+    """Compute, save, summarize. Ctrl-C, SIGTERM and SIGHUP stop the computation, and take effect only after
+    the model is saved."""
     from itergp.cli.bar import progress_bar
     from itergp.cli.measuring import described, measured
     from itergp.estimator.budgets import Budget
@@ -130,7 +135,7 @@ def _compute(
 
     with watching_interrupts(ends_anyway=True) as interrupts:
         with progress_bar(model, Budget.parse(budget), text), interrupts.raised():
-            if interrupts.asked:  # while the bar was prepared
+            if interrupts.asked:  # while the bar was being set up
                 raise KeyboardInterrupt
             work()
         save_model(out, model.fit_, layout)
@@ -139,9 +144,9 @@ def _compute(
         try:
             values |= measured(model.fit_)
         except KeyboardInterrupt:
-            say("Note: interrupted, so what more budget would buy was not measured.")
+            say("Note: interrupted, so the benefit of a larger budget was not measured.")
         except (ItergpError, MemoryError) as error:
-            say(f"Note: what more budget would buy was not measured: {error}")
+            say(f"Note: the benefit of a larger budget was not measured: {error}")
     if as_json:
         typer.echo(json.dumps(values, allow_nan=False))
         return

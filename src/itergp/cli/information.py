@@ -1,4 +1,4 @@
-"""`itergp info`: what is installed here, or what is in a model."""
+"""`itergp info`: describe the installation or a model."""
 
 import json
 from pathlib import Path
@@ -13,11 +13,11 @@ from itergp.cli.files import existing, load_model
 @app.command()
 def info(
     model: Annotated[
-        Path | None, typer.Argument(help="A model to look into.", metavar="[MODEL]", show_default=False)
+        Path | None, typer.Argument(help="A model to describe.", metavar="[MODEL]", show_default=False)
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Versions, memory, and which engine computes kernel products here, and why; or what is in a model."""
+    """Show versions, memory and the engine for kernel products, with the reason; or describe a model."""
     with reporting():
         if model is None:
             _here(as_json)
@@ -50,7 +50,7 @@ def _here(as_json: bool) -> None:
     console.print(f"itergp {itergp.__version__}, Python {platform.python_version()}, {platform.machine()}")
     console.print(", ".join(f"{name} {number}" for name, number in versions.items()))
     console.print(
-        f"memory available: {available_bytes() / 1e9:.1f} GB; tiles are stored in at most a quarter of it"
+        f"memory available: {available_bytes() / 1e9:.1f} GB; cached tiles use at most a quarter of it"
     )
     for n, (engine, reason) in engines.items():
         console.print(f"engine for {n:,} rows: {engine.name} ({reason})")

@@ -1,4 +1,4 @@
-"""What a summary says, as plain values for JSON: all of it read off the model or measured, nothing
+"""The contents of a summary as plain values for JSON: read from the model or measured, never
 extrapolated."""
 
 import math
@@ -23,7 +23,7 @@ from itergp.prior.parameters import parameters
 from itergp.report.measure.fitted import formula
 from itergp.tables import Layout
 
-EXTRA = 0.1  # of the seconds of a fit, that predictions may take for their computational part
+EXTRA = 0.1  # fraction of the fit's seconds that predictions may spend on their computational part
 ARRAYS = ("mathematical", "computational", "noise", "computational_lower", "computational_upper")
 
 Values = dict[str, Any]
@@ -70,7 +70,7 @@ def _learned(fit: Fit, layout: Layout) -> Values:
 
 
 def _relevances(fit: Fit, names: list[str]) -> list[Values]:
-    """Lengthscales in each feature's own units, and 1 / lengthscale in its standard deviations; the most
+    """Lengthscales in each feature's own units, and 1 / lengthscale in its standard deviations; most
     relevant first."""
     return [
         {"name": names[row.feature], "lengthscale": row.own_lengthscale, "relevance": 1.0 / row.lengthscale}
@@ -80,7 +80,7 @@ def _relevances(fit: Fit, names: list[str]) -> list[Values]:
 
 
 def _variance(fit: Fit) -> float:
-    """Of all targets of the fit, in units of y squared: the scaled ones, with the spread of merged rows."""
+    """Variance of the training targets in units of y squared, including the scatter within merged rows."""
     y, counts = fit.posterior.problem.y, fit.counts
     total = counts.sum()
     mean = (counts * y).sum() / total
@@ -91,7 +91,7 @@ def _variance(fit: Fit) -> float:
 
 
 def computational(fit: Fit, X: np.ndarray, passes: int) -> Parts:
-    """The latent variance at X taken apart, in units of y squared, in batches that fit the memory."""
+    """The latent variance at X decomposed, in units of y squared, in batches that fit in memory."""
     size = predicted.batch(fit)
     parts = [predicted.decompose(fit, X[i : i + size], passes) for i in range(0, len(X), size)]
     joined: Any = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
@@ -99,7 +99,7 @@ def computational(fit: Fit, X: np.ndarray, passes: int) -> Parts:
 
 
 def affordable(fit: Fit, points: int) -> int:
-    """How many passes for an estimate at so many points take no more than a part of the fit's time."""
+    """Number of passes for an estimate at the given number of points within a fraction of the fit's time."""
     posterior = fit.shared
     if posterior.problem.n <= DENSE_ROWS or is_exact(posterior):
         return PASSES  # none will be needed
@@ -109,7 +109,7 @@ def affordable(fit: Fit, points: int) -> int:
 
 
 def predictions(fit: Fit, X: np.ndarray, level: float) -> tuple[dict[str, np.ndarray], Values]:
-    """Columns, in the units of the target and in the order of the rows; and a few words about them."""
+    """Prediction columns, in the units of the target and in row order; and a summary of them."""
     mean, std = predicted.mean_and_std(fit, X)
     noise = fit.noise * float(fit.scaling.y_scale) ** 2
     parts, reach = computational(fit, X, affordable(fit, len(X))), float(ndtri(0.5 + level / 2)) * std
@@ -140,7 +140,7 @@ def share_values(share: Share) -> Values:
 
 
 def measured(fit: Fit) -> Values:
-    """The computational share of the variance at held-out rows, and how fast it still fell."""
+    """The computational share of the variance at held-out rows, and how fast it was still falling."""
     seen = look(fit)
     before = seen.shared_share
     share = share_values(seen.share) | {
@@ -156,7 +156,7 @@ def measured(fit: Fit) -> Values:
 
 
 def _acting(seen: Seen) -> Values | None:
-    """How the mean variance fell over the last half of the actions: from a prefix of the same computation."""
+    """How the mean variance fell over the last half of the actions, from a prefix of the same computation."""
     rank = seen.posterior.rank
     if rank < 2 or rank == seen.posterior.problem.n:
         return None

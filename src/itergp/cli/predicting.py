@@ -19,15 +19,13 @@ def predict(
         Path, typer.Argument(help="Rows to predict: CSV or Parquet.", metavar="NEW", show_default=False)
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Where predictions go, .csv or .parquet; printed by default.")
+        Path | None, typer.Option(help="Output file, .csv or .parquet; printed to stdout by default.")
     ] = None,
-    level: Annotated[
-        float, typer.Option(help="Probability that a new observation lies in the interval.")
-    ] = 0.95,
+    level: Annotated[float, typer.Option(help="Coverage probability of the prediction interval.")] = 0.95,
     header: HeaderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Mean, standard deviation, the computational part of it, and an interval, for each row in its order."""
+    """Predict mean, standard deviation, its computational part and an interval for each row, in order."""
     with reporting():
         if not 0 < level < 1:
             raise InputError(f"--level is {level}; expected a probability between 0 and 1, such as 0.95.")
@@ -43,7 +41,7 @@ def predict(
         columns, values = predictions(estimator.fit_, X, level)
         if not all(np.isfinite(column).all() for column in columns.values()):
             raise StorageError(
-                f"{model} predicts values that are not finite, so it is no sound model; fit it anew."
+                f"{model} predicts values that are not finite, so the model is damaged; fit it again."
             )
         values |= {"unused_columns": unused, "out": None if out is None else str(out)}
         if out is not None:
@@ -53,9 +51,7 @@ def predict(
             typer.echo(json.dumps(values | ({"predictions": rows} if rows else {}), allow_nan=False))
             return
         if unused:
-            say(
-                f"Note: columns that the model does not know were left alone: {', '.join(map(repr, unused))}."
-            )
+            say(f"Note: ignored columns that the model does not use: {', '.join(map(repr, unused))}.")
         if out is None:
             typer.echo(csv_text(columns), nl=False)
             return

@@ -1,4 +1,4 @@
-"""`itergp report`: one page about a model."""
+"""`itergp report`: an HTML report about a model."""
 
 import json
 from pathlib import Path
@@ -17,18 +17,21 @@ def report(
     model: ModelArgument,
     data: Annotated[
         Path | None,
-        typer.Option(help="Test rows, with the target: CSV or Parquet. Else training rows are held out."),
+        typer.Option(
+            help="Test rows with the target: CSV or Parquet; by default, training rows are held out."
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where the page goes; MODEL with .html by default.")
+        Path | None, typer.Option(help="Output file; MODEL with the suffix .html by default.")
     ] = None,
     header: HeaderOption = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the numbers of the page as JSON; no page, unless --out.")
+        bool,
+        typer.Option("--json", help="Print the report's numbers as JSON; writes a page only with --out."),
     ] = False,
 ) -> None:
-    """One HTML page about a model: quality, what is not computed yet, and what the computation bought step
-    by step."""
+    """Write an HTML report about a model: its quality, what is not computed yet, and what each step of the
+    computation bought."""
     with reporting():
         if out is None and not as_json:
             out = existing(model).with_suffix(".html")
@@ -62,4 +65,4 @@ def report(
 
 def _page(path: Path) -> None:
     if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{path} ends in {path.suffix!r}; expected the name of a page, such as fit.html.")
+        raise InputError(f"{path} ends in {path.suffix!r}; expected an HTML file name, such as fit.html.")
