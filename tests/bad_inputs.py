@@ -59,12 +59,12 @@ INPUTS = {
     "text among objects": (at(X, (5, 0), "tall"), r"X holds text, the first at \(5, 0\) \('tall'\)"),
     "numbers as text among objects": (at(X, (5, 0), "1.5"), r"X holds text, the first at \(5, 0\)"),
     "nothing among objects": (at(X, (5, 0), None), "X contains NaN"),
-    "other objects": (np.array([[{"a": 1}, 2.0]] * 24, dtype=object), "must hold numbers"),
+    "other objects": (np.array([[{"a": 1}, 2.0]] * 24, dtype=object), "must contain numbers"),
     "dates": (np.stack([DATES, DATES], axis=1), "X holds dates.*days since"),
     "durations": (np.stack([DATES - DATES[0]] * 2, axis=1), "X holds dates or durations"),
     "dates among objects": (
         np.array([[datetime.date(2026, 1, 1), 1.0]] * 24, dtype=object),
-        "must hold numbers",
+        "must contain numbers",
     ),
     "a date column": (frame(b=pd.to_datetime(DATES)), "column 'b' of X holds dates"),
     "a text column": (frame(b=["red", "blue"] * 12), "column 'b' of X holds text.*'red'"),
@@ -155,7 +155,7 @@ PARAMETERS = {
     ),
     "scikit-learn power": ({"kernel": skl.RBF() ** 2}, "has no counterpart"),
     "scikit-learn pairwise": ({"kernel": skl.PairwiseKernel()}, "has no counterpart"),
-    "noise only": ({"kernel": skl.WhiteKernel()}, "noise only"),
+    "noise only": ({"kernel": skl.WhiteKernel()}, "only noise"),
     "noise times a kernel": ({"kernel": skl.WhiteKernel() * skl.RBF()}, "add it instead"),
     "white noise negative": (
         {"kernel": skl.RBF() + skl.WhiteKernel(-1.0), "noise": "learn"},

@@ -92,7 +92,7 @@ def test_fixed_bounds_of_scikit_learn_are_kept_or_refused():
     assert model.kernel_.kernel.lengthscale != 0.7
     with pytest.raises(InputError, match="some kernel hyper-parameters are fixed"):
         IterGPRegressor(skl.ConstantKernel(1.0, "fixed") * skl.RBF(0.7)).fit(X, y)
-    with pytest.raises(InputError, match=r"noise is not; give noise=<number>"):
+    with pytest.raises(InputError, match=r"noise is not; set noise=<number>"):
         IterGPRegressor(skl.RBF(0.7, "fixed")).fit(X, y)
     assert (
         IterGPRegressor(skl.ConstantKernel(1.0, "fixed") * skl.RBF(0.7), learn=False, noise=0.1)

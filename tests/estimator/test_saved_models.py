@@ -101,7 +101,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
     with pytest.raises(StorageError):
         IterGPRegressor.load(tmp_path / "missing.itergp")
     storage.save(tmp_path / "posterior.itergp", given().fit(DATA.X, DATA.y).posterior_)
-    with pytest.raises(StorageError, match="no IterGPRegressor"):
+    with pytest.raises(StorageError, match="not an IterGPRegressor"):
         IterGPRegressor.load(tmp_path / "posterior.itergp")
 
 

@@ -108,7 +108,7 @@ def test_the_attributes_are_views_of_one_fit(model):
     assert model.posterior_ is fit.posterior
     assert model.kernel_ is fit.kernel
     assert model.trace_ is fit.trace
-    with pytest.raises(AttributeError, match="noise_ is what a fit found"):
+    with pytest.raises(AttributeError, match="noise_ is a result of `fit`"):
         model.noise_ = 1.0
     with pytest.raises(AttributeError, match="before `fit`"):
         _ = IterGPRegressor().posterior_

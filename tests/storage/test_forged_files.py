@@ -238,9 +238,9 @@ def written(tmp_path_factory):
         ("about.feature_names", ["a"], "feature_names are not 2 names"),
         ("about.feature_names", [1, 2], "feature_names are not 2 names"),
         ("about.timings", {"total": -1}, "timings 'total' is -1"),
-        ("about.timings", 3, "no IterGPRegressor"),
-        ("about.resumed_from", "x", "no IterGPRegressor"),
-        ("about.scaling", None, "no IterGPRegressor"),
+        ("about.timings", 3, "not an IterGPRegressor"),
+        ("about.resumed_from", "x", "not an IterGPRegressor"),
+        ("about.scaling", None, "not an IterGPRegressor"),
     ],
 )
 def test_an_estimator_that_says_nonsense_is_refused(place, new, message, targets, written, tmp_path):
@@ -267,7 +267,7 @@ def test_what_the_estimator_learned_is_checked_when_a_fit_resumes(tmp_path):
     for noise in (-1.0, None, [1.0], "0.1"):
         whole["about"]["learned"]["noise"] = noise
         files.write_text(path, "checkpoint", whole)
-        with pytest.raises(StorageError, match="does not say what was learned"):
+        with pytest.raises(StorageError, match="no valid record of what was learned"):
             fit()
 
 

@@ -1,4 +1,4 @@
-"""Budgets as people write them: "30s", "5m", "1h", "200 actions", a stopping criterion, or None."""
+"""Parsing of budgets: "30s", "5m", "1h", "200 actions", a stopping criterion, or None."""
 
 import re
 import time
@@ -13,7 +13,7 @@ from itergp.linalg.memory import available_bytes
 from itergp.solver.state import Progress, State, Status
 from itergp.solver.stopping import MaxActions, MaxPasses, StoppingCriterion
 
-# Every unit that is understood, as it is written: nothing is guessed from a part of a word.
+# All accepted units; abbreviations are not guessed.
 _SECONDS = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1e-3),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
@@ -35,7 +35,7 @@ WORTH_IT = 0.25
 
 @dataclass(frozen=True)
 class Budget:
-    """What a fit may cost: `seconds` of wall clock in all, or a criterion for the inference alone, or
+    """The limit of a fit: `seconds` of wall-clock time in total, or a stopping criterion for inference, or
     neither."""
 
     seconds: float | None = None
@@ -62,13 +62,13 @@ class Budget:
 
     @property
     def actions(self) -> int | None:
-        """How many actions it is, where it is counted in actions."""
+        """The number of actions, if the budget is a number of actions."""
         return self.stop.number if isinstance(self.stop, MaxActions) else None
 
 
 @dataclass(frozen=True)
 class Until(StoppingCriterion):
-    """Until a moment on the wall clock, `time.perf_counter()`: what happens between steps counts too."""
+    """Stop at a time of `time.perf_counter()`; time between steps counts too."""
 
     moment: float
 
@@ -76,14 +76,14 @@ class Until(StoppingCriterion):
         return self.moment - time.perf_counter()
 
     def reached(self, begun: Progress, state: State) -> bool:
-        """Also when there is no time for a good part of another step: it would be cut, and lost."""
+        """Also if too little time is left for another step: it would be cut off and lost."""
         ends = [begun.seconds, *(max(begun.seconds, step.seconds) for step in state.trace[-2:])]
         return self.seconds_left(begun, state) <= WORTH_IT * (ends[-1] - ends[-2] if len(ends) > 1 else 0.0)
 
 
 @dataclass(frozen=True)
 class FromTheStart(StoppingCriterion):
-    """A criterion that counts what was done before this call too: for a fit that resumes."""
+    """A criterion that also counts work done before this call, for fits that resume."""
 
     criterion: StoppingCriterion
 
@@ -108,7 +108,7 @@ class FromTheStart(StoppingCriterion):
 
 
 def actions_in_memory(n: int) -> int:
-    """How many dense actions on n rows fit a half of the memory that is available: Q, K Q, and two r x r
+    """Number of dense actions on n rows that fit in half of the available memory: Q, K Q, and two r x r
     factors."""
     room, r = available_bytes() / 2, n
     while r > 1 and 8.0 * (2.0 * n * r + 2.0 * r * r) > room:

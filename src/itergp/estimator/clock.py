@@ -8,7 +8,7 @@ from itergp.estimator.budgets import Budget
 
 @dataclass
 class Clock:
-    """The wall clock of a fit, from its first line on, and what each part took."""
+    """Measures the wall-clock time of a fit and of its parts."""
 
     budget: Budget
     began: float = field(init=False)
@@ -20,12 +20,12 @@ class Clock:
 
     @property
     def deadline(self) -> float | None:
-        """A little before the end: what comes after the last step takes a moment."""
+        """Slightly before the end, to leave time for the work after the last step."""
         seconds = self.budget.seconds
         return None if seconds is None else self.began + seconds - min(0.2, 0.02 * seconds)
 
     def left(self) -> Budget:
-        """The budget, with the seconds that are left of it."""
+        """The budget with its remaining seconds."""
         if self.deadline is None:
             return self.budget
         return Budget(seconds=max(1e-3, self.deadline - time.perf_counter()))
@@ -36,7 +36,7 @@ class Clock:
         self._last = now
 
     def total(self, earlier: dict[str, float] | None = None) -> dict[str, float]:
-        """The seconds of each part so far, with those of earlier calls."""
+        """The seconds of each part so far, including earlier calls."""
         now = self.timings | {"total": time.perf_counter() - self.began}
         return (
             now
@@ -45,7 +45,6 @@ class Clock:
         )
 
     def after(self, earlier: dict[str, float]) -> dict[str, float]:
-        """The seconds of a model that was acted on once more, since its earlier calls: all of this call
-        went into acting."""
+        """The seconds including earlier calls, if all of this call was spent on acting."""
         now = self.total()["total"]
         return earlier | {name: earlier.get(name, 0.0) + now for name in ("act", "total")}

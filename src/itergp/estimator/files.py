@@ -1,5 +1,4 @@
-"""What files say about an estimator: its parameters, scaling and names in a model; what it learned in a
-checkpoint."""
+"""The estimator in files: parameters, scaling and names in a model; learned values in a checkpoint."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -27,7 +26,7 @@ SCALING = ("x_mean", "x_scale", "y_mean", "y_scale")
 
 
 def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
-    """A fit beside its posterior, for JSON. Objects among the parameters are in the posterior itself."""
+    """The fit without its posterior, for JSON. Parameters that are objects are stored with the posterior."""
     first = fit.first_rows if refinable else None
     return {
         "parameters": {name: _plain(value) for name, value in fit.asked.items()},
@@ -44,7 +43,7 @@ def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
 
 
 def parameters_of(posterior: Posterior | TargetPosterior, about: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of the estimator that was saved; those that were objects, as the posterior has them."""
+    """The parameters of the saved estimator; those that are objects come from the posterior."""
     prior = posterior.problem.prior
     objects = {
         "kernel": prior.kernel,
@@ -59,8 +58,8 @@ def parameters_of(posterior: Posterior | TargetPosterior, about: dict[str, Any])
 
 
 def restored(posterior: Posterior | TargetPosterior, about: dict[str, Any], asked: Mapping[str, Any]) -> Fit:
-    """The fit that was saved, with no record of its learning; `asked` are all parameters, those too that
-    the file does not know."""
+    """The saved fit, without its learning trace; `asked` are all parameters, including those missing from
+    the file."""
     (n, d), targets, counts = posterior.problem.X.shape, posterior.problem.y.shape[1:], about["row_counts"]
     learns, timings = str(asked["learn"]) not in ("none", "False"), about["timings"]
     return Fit(
@@ -91,19 +90,19 @@ def _names(names: Any, d: int) -> tuple[str, ...] | None:
 
 @contextlib.contextmanager
 def restoring(path: Any) -> Iterator[None]:
-    """What can be wrong with what a file says about an estimator, as StorageError."""
+    """Raise StorageError if a file does not describe a valid estimator."""
     try:
         yield
     except Malformed as error:
         raise StorageError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StorageError(
-            f"{path} holds a posterior, but no IterGPRegressor ({error!r}); use itergp.storage.load."
+            f"{path} contains a posterior, but not an IterGPRegressor ({error!r}); use itergp.storage.load."
         ) from None
 
 
 def _noise(value: Any, targets: tuple[int, ...]) -> Noise:
-    """A number, or an array of one for each target."""
+    """A number, or an array with one number per target."""
     return (
         array_of(value, "noise", *targets, least=0.0)
         if isinstance(value, list)
@@ -112,9 +111,9 @@ def _noise(value: Any, targets: tuple[int, ...]) -> Noise:
 
 
 def _noise_of(posterior: Posterior | TargetPosterior, value: Any, targets: tuple[int, ...]) -> Noise:
-    """The noise, of each target where the posterior has one for each."""
+    """The noise: one value, or one per target if the posterior has one per target."""
     if isinstance(value, list) != isinstance(posterior, TargetPosterior):
-        raise Malformed("noise is one number for all targets, and one for each: it must be either.")
+        raise Malformed("noise is given both as one number and per target; expected one form.")
     return _noise(value, targets)
 
 
@@ -130,8 +129,8 @@ def _scaling(value: Any, d: int, targets: tuple[int, ...]) -> Scaling:
 
 
 def _scatter(value: Any, targets: tuple[int, ...]) -> Noise:
-    """One number for each target. Early files have the sum over targets, which then share one noise: all
-    that it enters."""
+    """One number per target. Early files have the sum over targets, which is sufficient since they share
+    one noise."""
     if isinstance(value, list):
         return array_of(value, "scatter", *targets, least=0.0)
     total = number(value, "scatter", least=0.0)
@@ -151,7 +150,7 @@ def _first_rows(said: dict[str, Any] | None, d: int, targets: tuple[int, ...]) -
         return None
     X, y, t = said["X"], said["y"], targets[0] if targets else 1
     if (X is None) != (y is None):
-        raise Malformed("of the first rows there is X or y, but not both.")
+        raise Malformed("first rows have only one of X and y; expected both.")
     if X is not None:
         X, y = array_of(X, "first rows X", len(X), d), array_of(y, "first rows y", len(X), *targets)
     if "late" not in said:  # early files have all rows, and one count and one flag for all targets
@@ -168,7 +167,7 @@ def _flags(places: Any, name: str, size: int) -> np.ndarray:
     flags = np.zeros(size, dtype=bool)
     for place in places:
         if counted(place, name) >= size:
-            raise Malformed(f"{name} has the place {place}; expected less than {size}.")
+            raise Malformed(f"{name} has the index {place}; expected less than {size}.")
         flags[place] = True
     return flags
 
@@ -178,7 +177,7 @@ def _learning_value(learning: Learning) -> dict[str, Any]:
 
 
 def _learning(value: dict[str, Any] | None, asked: Any = None) -> Learning:
-    """How learning ended. Early files do not say; but they say where nothing was learned."""
+    """How learning ended. Early files do not record it, except whether anything was learned."""
     if value is None:
         return Learning(Ending.NOT_ASKED if asked in (False, "none") else Ending.UNKNOWN)
     return Learning(Ending[value["ended"]], counted(value["iterations"], "iterations of learning"))
@@ -199,13 +198,13 @@ def _plain(value: Any) -> Any:
 
 def _no_arrays(array: np.ndarray, name: str) -> Any:
     raise InputError(
-        f"{name} has an array in it, which the model's file does not keep; set another budget before saving."
+        f"{name} contains an array, which the model file cannot store; set another budget before saving."
     )
 
 
 def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperparameters | None]:
-    """The checkpoint of this fit, with its manifest written at once, and what was learned before it was
-    cut off."""
+    """The checkpoint of this fit, with its manifest written immediately, and what was learned before the
+    interruption."""
     if path is None:
         return None, None
     asked = {
@@ -238,12 +237,12 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
     except (KeyError, TypeError, ValueError) as error:
         checkpoint.close()
         raise StorageError(
-            f"checkpoint {path} does not say what was learned ({error}); delete it to start anew."
+            f"checkpoint {path} has no valid record of what was learned ({error}); delete it to start over."
         ) from None
 
 
 def note_learned(checkpoint: Checkpoint | None, found: Hyperparameters) -> None:
-    """So that a fit that resumes need not learn again."""
+    """Record what was learned, so that a resumed fit need not learn again."""
     if checkpoint is not None:
         values = {path: np.asarray(value).tolist() for path, value in parameters(found.kernel).items()}
         noise, how = np.asarray(found.noise).tolist(), _learning_value(found.learning)

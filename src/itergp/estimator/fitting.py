@@ -1,4 +1,4 @@
-"""The course of a fit: scale, merge, learn, act. Values in, a `Fit` out."""
+"""The steps of a fit: scale, merge, learn, act. Values in, a `Fit` out."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ def fit_rows(
     checkpoint: str | PathLike[str] | None = None,
     before: FirstRows | None = None,
 ) -> Fit:
-    """Scale, learn and act, whatever was there before."""
+    """Scale, learn and act, regardless of any earlier fit."""
     check_flags(asked)
     scaling = Scaling.of(X, y) if asked["normalize"] else Scaling.none(X, y)
     plan = planned(asked, scaling.inputs(X), scaling.targets(y), clock.budget)
@@ -94,7 +94,7 @@ def fit_rows(
 
 
 def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch) -> Fit:
-    """With more rows. Scaling and hyper-parameters stay, unless the first rows were too few for them."""
+    """Add rows. Scaling and hyper-parameters are kept, unless the first rows were too few for them."""
     if y.shape[1:] != fit.scaling.y_mean.shape:
         raise InputError(
             f"y has shape {y.shape}; expected {len(y)} rows of {fit.targets} targets, as in fit."
@@ -115,7 +115,7 @@ def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch) -> Fit:
 
 
 def refine(fit: Fit, clock: Clock, watch: Watch) -> Fit:
-    """After more computation."""
+    """Continue the computation."""
     before, n = fit.posterior, fit.posterior.problem.n
     with watch:
         policy = policy_for("auto", n, clock.budget) if before.policy is None else before.policy
@@ -134,7 +134,7 @@ def _acted_on(fit: Fit, posterior: Posterior, clock: Clock) -> Fit:
 
 
 def planned(asked: Mapping[str, Any], X: Array, y: Array, budget: Budget) -> Plan:
-    """Everything that could be wrong is found before the learning begins. X and y are in scaled units."""
+    """Check everything before learning begins. X and y are in scaled units."""
     data, policy = merge_rows(X, y) if asked["merge_duplicates"] else unmerged(X, y), asked["policy"]
     by_the_clock = isinstance(policy, str) and policy == "auto" and budget.seconds is not None
     return Plan(
@@ -153,8 +153,7 @@ def planned(asked: Mapping[str, Any], X: Array, y: Array, budget: Budget) -> Pla
 
 
 def believed(posterior: Posterior, noise: Noise, counts: np.ndarray) -> Posterior | TargetPosterior:
-    """The posterior itself; where each target has a noise of its own, that of each target from the same
-    actions."""
+    """The posterior; if each target has its own noise, one per target from the same actions."""
     if np.ndim(noise) == 0:
         return posterior
     each = np.asarray(noise)
@@ -164,7 +163,7 @@ def believed(posterior: Posterior, noise: Noise, counts: np.ndarray) -> Posterio
 def reporter(
     watch: Watch, fitted: Callable[[Posterior], Fit] | None = None, checkpoint: Checkpoint | None = None
 ) -> Report:
-    """What the solver calls after each step."""
+    """The callback of the solver after each step."""
 
     def report(state: State) -> bool:
         if checkpoint is not None:
@@ -207,7 +206,7 @@ def infer(
 def solved(
     state: State, policy: Any, stop: StoppingCriterion, report: Report | None, interrupts: Interrupts
 ) -> State:
-    """`solve`, with the last state that was reported where Ctrl-C strikes just outside its loop."""
+    """`solve`, but returns the last reported state if Ctrl-C arrives just outside its loop."""
     latest = state
 
     def remember(now: State) -> bool:
@@ -223,7 +222,7 @@ def solved(
 
 
 def stopping(clock: Clock, n: int) -> StoppingCriterion:
-    """The end of the inference: by the clock and by what fits in memory, or by what is counted."""
+    """The stopping criterion of inference: the clock and the memory, or a count."""
     if clock.deadline is None:
         return default_stop(n, clock.budget)
     return Until(clock.deadline) | MaxActions(actions_in_memory(n))
@@ -232,7 +231,7 @@ def stopping(clock: Clock, n: int) -> StoppingCriterion:
 def _in_a_hurry(
     problem: Problem, policy: Any, state: State | None, seed: int, interrupts: Interrupts
 ) -> Posterior:
-    """Somebody waits: a few unit vectors, which need no pass over K."""
+    """After Ctrl-C: a few unit vectors, which need no pass over K."""
     if state is None:
         few, stop = UnitVector("random", block_size=FEW), MaxActions(FEW) | Until(time.perf_counter() + 1.0)
         state = solved(State.start(problem, seed), few, stop, None, interrupts)
@@ -250,8 +249,7 @@ def update(
     report: Report,
     interrupts: Interrupts,
 ) -> Posterior:
-    """More data: rows that were known change their mean and noise, the others are appended; then actions
-    on all of these."""
+    """More data: update mean and noise of known rows, append the others, and act on all of these."""
     n, state, variances = len(old.X), posterior.state, new.noise(float(np.min(noise)))
     before, after = (variances, variances) if isinstance(variances, float) else (variances[:n], variances[n:])
     changed = np.flatnonzero(new.counts[:n] != old.counts)

@@ -1,4 +1,4 @@
-"""Which hyper-parameters a fit has: learned, or as given."""
+"""Hyper-parameters of a fit: learned or given."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -27,19 +27,19 @@ GIVEN = Learning(Ending.NOT_ASKED)
 
 
 def free(start: Translated, learns: bool, noise: Any) -> Free:
-    """What may be learned where anything may, for this kernel and this noise as they were asked for."""
+    """What may be learned, given the requested kernel and noise."""
     kernel = learns and not start.keeps_kernel()
     return Free(kernel, kernel and _is_learn(noise) and not start.keeps_noise())
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What is to be fitted, and how; in the units of the fit."""
+    """What to fit and how, in the units of the fit."""
 
     data: Rows
     start: Translated
     mean: Mean
-    noise: Any  # a variance, one for each target, or "learn"
+    noise: Any  # a variance, one per target, or "learn"
     learn: Any
     policy: Any  # "auto" where it is chosen after learning, by the time that is left
     compute: Compute
@@ -59,13 +59,12 @@ class Plan:
 
     @property
     def told(self) -> np.ndarray:
-        """The targets that take part in learning. The others would only draw the kernel that all share
-        towards nothing."""
+        """The targets used for learning. The others would only pull the shared kernel towards zero."""
         return np.flatnonzero(np.broadcast_to(self.learnable, self.data.t))
 
     @property
     def method(self) -> str:
-        """How hyper-parameters are learned; "none" where they are not."""
+        """The learning method; "none" if nothing is learned."""
         if isinstance(self.learn, bool | np.bool_):
             return "auto" if self.learn else "none"
         return choice("learn", self.learn, METHODS)
@@ -73,7 +72,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Hyperparameters:
-    """Where learning ended, or what was given."""
+    """Learned or given values."""
 
     kernel: Kernel
     noise: Noise
@@ -82,7 +81,7 @@ class Hyperparameters:
 
 
 def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
-    """What is to be learned is learned, within its share of the time; the rest stays as given."""
+    """Learn what is to be learned, within its share of the time; keep the rest as given."""
     check_kernel_values(plan.start.kernel, plan.data.X)
     b = centred(Prior(plan.start.kernel, plan.mean), plan.data.X, plan.data.y)
     told = replace(plan.data, y=b).of_targets(plan.told)
@@ -91,7 +90,7 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     if not plan.learns:
         if learn_noise:
             raise InputError(
-                "kernel: its hyper-parameters are fixed, but the noise is not; give noise=<number> "
+                "kernel: its hyper-parameters are fixed, but the noise is not; set noise=<number> "
                 "or learn=False."
             )
         return as_given
@@ -113,7 +112,7 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
 def _learned(
     plan: Plan, told: Rows, noise: Noise, learn_noise: bool, clock: Clock, watch: Watch
 ) -> Learned | None:
-    """From the targets that tell something, within a share of the time; None after Ctrl-C."""
+    """Learn from the informative targets, within a share of the time; None after Ctrl-C."""
 
     if watch.interrupts.asked:
         return None
@@ -139,7 +138,7 @@ def _learned(
 
 
 def _first_noise(plan: Plan, told: Rows) -> tuple[Noise, bool]:
-    """The noise as given, or where learning begins; and whether it is to be learned."""
+    """The given noise or the initial value for learning, and whether it is to be learned."""
     given = _given_noise(plan.noise, plan.start.noise, plan.data.t)
     if given is not None:
         return given, False
@@ -147,7 +146,7 @@ def _first_noise(plan: Plan, told: Rows) -> tuple[Noise, bool]:
         return _start_noise(plan, told), True
     if plan.start.noise is None:
         raise InputError(
-            "noise is 'learn' but learn is False; give the noise variance as a number, such as noise=0.01."
+            "noise is 'learn' but learn is False; set the noise variance to a number, such as noise=0.01."
         )
     return plan.start.noise, False
 
@@ -157,7 +156,7 @@ def _is_learn(noise: Any) -> bool:
 
 
 def _start_noise(plan: Plan, told: Rows) -> Noise:
-    """Where learning begins: a noise for each target; a number where there is one target."""
+    """Initial noise for learning: one per target, or a number for a single target."""
     if plan.start.noise is not None:
         return _one_or_each(np.full(plan.data.t, plan.start.noise))
     sizes = np.ones(plan.data.t)
@@ -167,12 +166,12 @@ def _start_noise(plan: Plan, told: Rows) -> Noise:
 
 
 def _one_or_each(values: np.ndarray) -> Noise:
-    """A number where there is one target."""
+    """A number if there is a single target."""
     return float(values[0]) if values.size == 1 else values
 
 
 def _given_noise(noise: Any, white: float | None, targets: int) -> Noise | None:
-    """The noise variance where it is given: as a number, or as one for each target."""
+    """The given noise variance, if any: a number, or one per target."""
     if _is_learn(noise):
         return None
     listed = targets > 1 and isinstance(noise, list | tuple | np.ndarray)
@@ -180,7 +179,7 @@ def _given_noise(noise: Any, white: float | None, targets: int) -> Noise | None:
     if not several and (
         isinstance(noise, bool) or not isinstance(noise, int | float | np.integer | np.floating)
     ):
-        each = f", one for each of the {targets} targets" if targets > 1 else ""
+        each = f", or one per target (there are {targets})" if targets > 1 else ""
         raise InputError(
             f"noise is {noise!r}; expected 'learn' or a variance >= 0{each}. For one value per row, use "
             "itergp.condition."
@@ -190,6 +189,6 @@ def _given_noise(noise: Any, white: float | None, targets: int) -> Noise | None:
         raise InputError(f"noise is {noise!r}; expected 'learn' or a variance: a finite number >= 0.")
     if white is not None:
         raise InputError(
-            "noise is given twice: as a number and as a WhiteKernel in the kernel. Leave one of them out."
+            "noise is given twice: as a number and as a WhiteKernel in the kernel. Remove one of them."
         )
     return values if several else float(noise)

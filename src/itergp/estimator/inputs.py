@@ -1,5 +1,4 @@
-"""X, y and options as scikit-learn's manners want them, with errors that name the argument and say what to
-do."""
+"""Validation of X, y and options, as in scikit-learn; errors name the argument and say what to do."""
 
 import contextlib
 import os
@@ -18,12 +17,11 @@ from itergp.validate import Array, count, visible
 
 
 class InputTypeError(InputError, TypeError):
-    """An argument holds things that are no numbers; scikit-learn's checks expect a TypeError here."""
+    """An argument contains values that are not numbers; scikit-learn's checks expect a TypeError."""
 
 
 def training_data(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
-    """X (n, d) and y (n,) or (n, t): finite float64. `reset` reads the names and the number of features
-    anew."""
+    """X (n, d) and y (n,) or (n, t): finite float64. `reset` sets the names and the number of features."""
     if y is not None:
         _plain("y", y)
     X = _named(X)
@@ -56,16 +54,16 @@ def new_inputs(estimator: Any, X: Any) -> Array:
 
 @contextlib.contextmanager
 def _clear_errors() -> Iterator[None]:
-    """scikit-learn's complaints, as errors of this library."""
+    """Convert scikit-learn's errors into errors of this library."""
     try:
         yield
     except OverflowError:
         raise InputError(
-            "X or y holds an integer that is too large for float64; expected numbers below 1e308."
+            "X or y contains an integer that is too large for float64; expected numbers below 1e308."
         ) from None
     except TypeError as error:
         raise InputTypeError(
-            f"{visible(str(error))}. X and y must hold numbers: encode or convert what is not."
+            f"{visible(str(error))}. X and y must contain numbers; encode or convert other values."
         ) from None
     except ValueError as error:
         advice = " Drop or impute those rows first." if str(error).startswith("Input y contains") else ""
@@ -73,7 +71,7 @@ def _clear_errors() -> Iterator[None]:
 
 
 def _named(X: Any) -> Any:
-    """An Arrow batch as a table: scikit-learn would not look at the names of its columns."""
+    """Convert an Arrow batch to a table: scikit-learn ignores the column names of batches."""
     arrow = sys.modules.get("pyarrow")
     if arrow is None or not isinstance(X, arrow.RecordBatch):
         return X
@@ -81,7 +79,7 @@ def _named(X: Any) -> Any:
 
 
 def _plain(name: str, value: Any) -> None:
-    """Refuse what NumPy would turn into numbers silently, or into nonsense."""
+    """Reject values that NumPy would silently convert to wrong numbers."""
     if hasattr(value, "toarray"):
         raise InputError(
             f"{name} is a sparse matrix; expected a dense array. Use {name}.toarray() if it fits in memory."
@@ -111,15 +109,13 @@ def _plain(name: str, value: Any) -> None:
             f"{name} holds dates or durations ({array.dtype}); expected numbers, such as days since a date."
         )
     if kind == "V":
-        raise InputError(
-            f"{name} holds records ({array.dtype}); expected numbers, one column for each feature."
-        )
+        raise InputError(f"{name} holds records ({array.dtype}); expected numbers, one column per feature.")
     if kind in "USO":
         _no_text(name, array)
 
 
 def _no_text(name: str, array: Array) -> None:
-    """Numbers in object arrays are fine; text in them is not, even where it looks like a number."""
+    """Object arrays may contain numbers but no text, even if it looks like a number."""
     for where, entry in np.ndenumerate(array):
         if isinstance(entry, str | bytes):
             place = where[0] if len(where) == 1 else where
@@ -138,11 +134,11 @@ def _distinct_names(name: str, columns: list[Any]) -> None:
             )
 
 
-# Options, and errors that change nothing.
+# Options, and errors that leave the model unchanged.
 
 
 def check_flags(asked: Mapping[str, Any]) -> None:
-    """Those parameters that nothing else looks at before the work begins."""
+    """Check the parameters that nothing else checks before the work begins."""
     for name in ("normalize", "merge_duplicates"):
         if not isinstance(asked[name], bool | np.bool_):
             raise InputError(f"{name} is {asked[name]!r}; expected True or False.")
@@ -175,33 +171,34 @@ def randomness(random_state: Any) -> np.random.RandomState:
 
 
 def interval_reach(level: Any) -> float:
-    """How many standard deviations from its mean the central interval of this probability reaches."""
+    """Half-width of the central interval with this probability, in standard deviations."""
     if isinstance(level, bool) or not isinstance(level, int | float | np.floating) or not 0 < level < 1:
         raise InputError(f"level is {level!r}; expected a probability between 0 and 1, such as 0.95.")
     reach = float(ndtri(0.5 + float(level) / 2))
     if not np.isfinite(reach):
-        raise InputError(f"level is {level!r}, which float64 cannot tell from 1; expected at most 1 - 3e-16.")
+        raise InputError(
+            f"level is {level!r}, which float64 cannot distinguish from 1; expected at most 1 - 3e-16."
+        )
     return reach
 
 
 def _check_name(name: str, path: Any) -> None:
-    """A path that the system can have: not empty, without null bytes, not too long."""
+    """Check that the path is valid on this system: not empty, no null bytes, not too long."""
     if not isinstance(path, str | PathLike) or not os.fspath(path):
         raise InputError(f"{name} is {path!r}; expected a path, or None.")
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        pass  # what cannot be written is found out, and told, when it is written
+        pass  # reported when it is written
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{name} is {str(path)[:80]!r}, which is not a path here ({error}); give another one."
+            f"{name} is {str(path)[:80]!r}, which is not a valid path ({error}); choose another one."
         ) from None
 
 
 @contextlib.contextmanager
 def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Bad input leaves a fitted model as it was. What scikit-learn keeps for its callbacks stays: it
-    tidies up itself."""
+    """Bad input leaves a fitted model unchanged. scikit-learn cleans up its callback state itself."""
     before = dict(vars(estimator))
     try:
         yield

@@ -1,4 +1,4 @@
-"""Kernels and means by name, and scikit-learn's kernel objects, as those of this library."""
+"""Translates names and scikit-learn kernels into kernels and means of this library."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,8 +34,7 @@ EXPECTED = (
 
 @dataclass(frozen=True, eq=False)
 class Translated:
-    """What was asked for: a kernel, the noise that came with it (a WhiteKernel), and what must not be
-    learned."""
+    """The requested kernel, the noise that came with it (a WhiteKernel), and what must not be learned."""
 
     kernel: Kernel
     noise: float | None = None
@@ -43,7 +42,7 @@ class Translated:
     fixed_noise: tuple[bool, ...] = ()
 
     def keeps_kernel(self) -> bool:
-        """Whether the kernel must stay as it is; it is learned as a whole or not at all."""
+        """Whether the kernel is fixed; it is learned as a whole or not at all."""
         return self._all("kernel hyper-parameters", self.fixed)
 
     def keeps_noise(self) -> bool:
@@ -76,7 +75,7 @@ def translate_kernel(kernel: Any, features: int) -> Translated:
     signal = [part for part in terms if part.kernel is not None]
     if not signal:
         raise InputError(
-            f"kernel is {kernel!r}, which is noise only; expected a kernel of the inputs beside it."
+            f"kernel is {kernel!r}, which is only noise; expected a kernel of the inputs added to it."
         )
     white = [part for part in terms if part.kernel is None]
     translated = reduce(lambda left, right: left + right, (part.scaled() for part in signal))
@@ -90,8 +89,7 @@ def translate_kernel(kernel: Any, features: int) -> Translated:
 
 
 def translate_mean(mean: Any, X: Array, y: Array) -> Mean:
-    """Zero, the constant or the plane that fits best, or a mean function as it is; X and y in the units of
-    the fit."""
+    """Zero, the best-fitting constant or plane, or the given mean function; X, y in the units of the fit."""
     if not isinstance(mean, str) and callable(mean):
         return mean
     choice("mean", mean, MEANS)
@@ -108,7 +106,7 @@ def translate_mean(mean: Any, X: Array, y: Array) -> Mean:
 
 @dataclass(frozen=True, eq=False)
 class _Term:
-    """scale * kernel; white noise of that variance where there is no kernel."""
+    """scale * kernel, or white noise with variance `scale` if there is no kernel."""
 
     scale: float
     kernel: Kernel | None
@@ -138,7 +136,7 @@ def _terms(kernel: Any, features: int) -> list[_Term]:
     if type(kernel) is skl.WhiteKernel:
         if not 0 <= kernel.noise_level < np.inf:
             raise InputError(
-                f"kernel has {kernel!r} in it, of variance {kernel.noise_level}; expected a "
+                f"kernel contains {kernel!r} with variance {kernel.noise_level}; expected a "
                 "finite number >= 0."
             )
         return [_Term(float(kernel.noise_level), None, fixed)]
@@ -176,4 +174,4 @@ def _simple(kernel: Any, features: int) -> Kernel:
     # its distance is Euclidean; ours is feature by feature
     if type(kernel) is skl.ExpSineSquared and features == 1:
         return Periodic(kernel.length_scale, kernel.periodicity)
-    raise InputError(f"kernel {kernel!r} has no counterpart here; expected {EXPECTED}.")
+    raise InputError(f"kernel {kernel!r} has no counterpart in itergp; expected {EXPECTED}.")

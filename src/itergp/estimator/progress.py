@@ -1,5 +1,5 @@
-"""What a fit tells while it runs: scikit-learn's callbacks where they are, a line drawn with rich; and
-Ctrl-C and its like."""
+"""Progress of a fit: scikit-learn's callbacks, if available, and a status line; and handling of Ctrl-C and
+other signals."""
 
 import contextlib
 import signal
@@ -18,39 +18,37 @@ try:  # scikit-learn 1.9 and later; marked experimental there
 except ImportError:
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Earlier versions know no callbacks."""
+        """Earlier versions have no callbacks."""
 
     def with_callbacks(method: Callable) -> Callable:  # type: ignore[no-redef]
         return method
 
 
 def callback_root(estimator: Any) -> Any:
-    """scikit-learn's context of a fit, where it knows callbacks."""
+    """scikit-learn's callback context of a fit, if available."""
     known = hasattr(estimator, "_init_callback_context")
     return estimator._init_callback_context(max_subtasks=2) if known else None
 
 
-# Ctrl-C; what ends services, containers and batch jobs; a terminal that was closed
+# Ctrl-C; the end of services, containers and batch jobs; a closed terminal
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 @dataclass
 class Interrupts:
-    """Signals during a fit: always remembered, and raised only inside `raised`, where somebody is prepared
-    for it.
+    """Signals during a fit: always recorded, but raised only inside `raised`, where the caller handles them.
 
-    The error may be lost where Python swallows it, as in a destructor; so whoever asks after each step
-    hears of it too.
+    Python may swallow the exception, as in a destructor; so the flag is also checked after each step.
     """
 
     asked: bool = False
     raising: bool = False
-    before: dict[int, Any] = field(default_factory=dict)  # what answered each signal so far
+    before: dict[int, Any] = field(default_factory=dict)  # the previous handler of each signal
     unanswered: set[int] = field(default_factory=set)
 
     @contextlib.contextmanager
     def raised(self) -> Iterator[None]:
-        """A long part, which a KeyboardInterrupt may end; the caller catches it."""
+        """A long computation that a KeyboardInterrupt may end; the caller catches it."""
         self.raising = True
         try:
             yield
@@ -75,11 +73,10 @@ class Interrupts:
 
 @contextlib.contextmanager
 def watching_interrupts(ends_anyway: bool = False) -> Iterator[Interrupts]:
-    """From here on Ctrl-C, SIGTERM and SIGHUP tear nothing apart.
+    """Handle Ctrl-C, SIGTERM and SIGHUP so that the fit ends in a valid state.
 
-    Ctrl-C has done its work when the fit ends early. SIGTERM and SIGHUP are meant for the process: they
-    are sent again at the end, to whoever answers them, or to the system, which ends it; unless it
-    `ends_anyway`.
+    Ctrl-C only ends the fit early. SIGTERM and SIGHUP are meant for the process: they are sent again at
+    the end, to the previous handler or the system, unless the process `ends_anyway`.
     """
     interrupts = Interrupts()
     if threading.current_thread() is threading.main_thread():  # others are never interrupted
@@ -97,7 +94,7 @@ def watching_interrupts(ends_anyway: bool = False) -> Iterator[Interrupts]:
 
 
 def _watched() -> Iterator[int]:
-    """Signals that are neither ignored, as by nohup, nor answered outside of Python."""
+    """Signals that are neither ignored, as by nohup, nor handled outside Python."""
     for name in SIGNALS:
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None:
@@ -108,8 +105,7 @@ def _watched() -> Iterator[int]:
 
 @dataclass
 class Watch:
-    """Who wants to know how a fit goes: called after each step, it returns True where somebody asks to
-    stop."""
+    """Reports the progress of a fit. Called after each step; returns True if the fit should stop."""
 
     estimator: Any
     interrupts: Interrupts
@@ -138,7 +134,7 @@ class Watch:
             self.root.call_on_fit_task_end(estimator=self.estimator)
 
     def begin(self, name: str) -> None:
-        """A new task: "learning" or "acting"."""
+        """Begin a task: "learning" or "acting"."""
         self._show(name)
         if self.root is not None:
             self.task = self.root.subcontext(task_name=name, max_subtasks=None)
@@ -150,14 +146,14 @@ class Watch:
             self.task = None
 
     def learned(self, record: Any) -> bool:
-        """After a step of the learning."""
+        """Called after a learning step."""
         self._show(
             f"learning ({record.stage}) · iteration {record.iteration} · objective {record.objective:.4f}"
         )
         return self._tell("iteration", None)
 
     def acted(self, state: State, fitted: Callable[[], Fit] | None = None) -> bool:
-        """After a step of the solver; `fitted` gives the fit as if it ended here."""
+        """Called after a solver step; `fitted` gives the fit as if it ended here."""
         done, step = state.progress, state.trace[-1]
         self._show(
             f"acting · passes {done.passes} · actions {done.actions} · residual {step.residual_norm:.3g}"

@@ -1,4 +1,4 @@
-"""IterGPRegressor: follows the scikit-learn API; no mathematics inside."""
+"""IterGPRegressor: follows the scikit-learn API; the mathematics is elsewhere."""
 
 import contextlib
 import warnings
@@ -42,55 +42,54 @@ from itergp.validate import Array, count
 class IterGPRegressor(
     FittedAttributes, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator
 ):
-    """Gaussian process regression under a compute budget, with an uncertainty that says what was not
-    computed.
+    """Gaussian process regression within a compute budget. The uncertainty includes what was not computed.
 
-    With `normalize=True`, inputs and targets are standardised, and **kernel, mean and noise are in units
-    of the scaled data**: lengthscales in standard deviations of each feature, scale and noise in variances
-    of y. Predictions and their uncertainties are in the units of y, always.
+    Follows the scikit-learn API. With `normalize=True`, inputs and targets are standardised, and **kernel,
+    mean and noise are in units of the scaled data**: lengthscales in standard deviations of each feature,
+    scale and noise in variances of y. Predictions and their uncertainties are always in the units of y.
 
     Parameters
     ----------
     kernel : "rbf", "matern12", "matern32", "matern52", "rational-quadratic" or "linear" (with one
         lengthscale per feature: ARD), an itergp kernel, or a scikit-learn kernel (the bounds of its
-        hyper-parameters are not taken over).
+        hyper-parameters are ignored, except "fixed").
     mean : "constant", "zero", "linear", or a mean function.
-    noise : the variance, one for each of several targets, or "learn": then each target has its own.
+    noise : the noise variance, one variance per target, or "learn", which learns one per target.
     learn : "auto", the name of a method ("neighbours", "exact", "iterative", "sgpr", "elbo", "subset"), or
-    False.
+        False.
     policy : "auto", "cg", "cholesky", "pseudo-input", "eigenvector", "random", "block-krylov", or a policy
-        object. "auto" is the exact GP where the budget allows it, else a schedule.
-    neighbours : how many training rows each test point acts on in `predict`, on top of the global actions;
-        0 for none. "auto": 60, and none where the fit is exact.
-    budget : "30s", "5m", "1h" (wall clock of the whole fit, learning included), "200 actions" or a
-        stopping criterion (for the inference; learning is then counted too), or None: a default that is
-        counted, so that fits repeat exactly.
-    dtype, cache, threads : how to compute, as in `itergp.Compute`.
-    normalize : standardise inputs and targets.
-    merge_duplicates : rows with identical inputs become one with their mean and noise / count; an exact
-    reduction.
-    checkpoint : a path where long fits write what they have, and from which a killed one resumes.
+        object. "auto" computes the exact GP if the budget allows it, and otherwise follows a schedule.
+    neighbours : number of training rows that each test point acts on in `predict`, in addition to the
+        global actions; 0 for none. "auto" uses 60, or none if the fit is exact.
+    budget : "30s", "5m" or "1h" (wall-clock time of the whole fit, including learning); "200 actions" or a
+        stopping criterion (for inference; learning is then limited by counts too); or None, a default that
+        is limited by counts, so that fits are reproducible.
+    dtype, cache, threads : how to compute; see `itergp.Compute`.
+    normalize : whether to standardise inputs and targets.
+    merge_duplicates : whether to merge rows with identical inputs into one row with their mean target and
+        noise / count. The reduction is exact.
+    checkpoint : path to which long fits write their state, and from which an interrupted fit resumes.
     random_state : a seed, a RandomState, or None.
-    verbose : 1 draws a line that says what is running.
+    verbose : 1 shows a status line while fitting.
 
     Attributes
     ----------
-    kernel_, noise_ : as learned or given, in units of the scaled data if `normalize`. Several targets
-        share the kernel; `noise_` is then an array with one value for each, unless a single number was
+    kernel_, noise_ : learned or given values, in units of the scaled data if `normalize`. Multiple targets
+        share the kernel; `noise_` is then an array with one value per target, unless a single number was
         given.
-    posterior_ : the `itergp.Posterior` in scaled units; everything below the manners. With one noise for
-        each target, a `TargetPosterior`: the same actions, and a posterior for each target in
+    posterior_ : the `itergp.Posterior` in scaled units, on which all predictions are based. With one noise
+        per target, a `TargetPosterior`: shared actions, and one posterior per target in
         `posterior_.each`.
-    trace_ : what was done: `learning`, `steps` and `resumed_from`.
-    status_ : how the inference ended; `status_.advice` is a sentence.
+    trace_ : record of the computation: `learning`, `steps` and `resumed_from`.
+    status_ : how inference ended; `status_.advice` is a sentence.
     learning_ : how learning ended, and after how many iterations; `learning_.advice` is a sentence.
-    timings_ : seconds of each part, and in total; with those of `refine` and `partial_fit`.
-    scaling_, row_counts_, scatter_ : how the data were scaled; how many rows each merged row stands for;
-    their spread.
-    first_rows_ : what `partial_fit` needs while the rows are too few to learn from for good, with up to
-        1,000 of them as they came; else None.
+    timings_ : seconds of each part and in total, including `refine` and `partial_fit`.
+    scaling_, row_counts_, scatter_ : the scaling of the data; the number of rows merged into each row; the
+        scatter of their targets.
+    first_rows_ : state that `partial_fit` needs while there are too few rows for final hyper-parameters,
+        including up to 1,000 of the original rows; otherwise None.
     n_features_in_, feature_names_in_ : as in scikit-learn.
-    fit_ : all of these as one frozen value, with the parameters as they are now.
+    fit_ : all of the above as one immutable value, with the current parameters.
     """
 
     def __init__(
@@ -131,8 +130,8 @@ class IterGPRegressor(
 
     @with_callbacks
     def fit(self, X: Any, y: Any) -> "IterGPRegressor":
-        """Learn hyper-parameters and condition on the data, within the budget. Ctrl-C leaves a valid
-        model."""
+        """Learn hyper-parameters and condition on the data, within the budget. Ctrl-C stops early with
+        a valid model."""
         with self._changing(self.budget) as (clock, watch):
             X, y = training_data(self, X, y, reset=True)
             watch.root = callback_root(self)
@@ -141,13 +140,12 @@ class IterGPRegressor(
         return self._told_if_interrupted()
 
     def partial_fit(self, X: Any, y: Any) -> "IterGPRegressor":
-        """The first call is `fit`. Later ones keep scaling and hyper-parameters, append the rows and act
-        on them.
+        """Add rows to the model. The first call is `fit`; later calls keep scaling and hyper-parameters.
 
-        While fewer than 100 values of some target differ from their median, these are provisional: each
-        time that such rows have doubled, all rows are fitted anew; and so they are when a feature that was
-        constant begins to vary. A row with known inputs merges into the old one, where `merge_duplicates`.
-        The budget is that of each call.
+        While fewer than 100 values of some target differ from their median, scaling and hyper-parameters
+        are provisional: each time the number of such rows has doubled, the model is refitted to all rows.
+        It is also refitted when a constant feature starts to vary. With `merge_duplicates`, a row with
+        known inputs is merged into the existing one. The budget applies to each call.
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
@@ -157,7 +155,7 @@ class IterGPRegressor(
         return self._told_if_interrupted()
 
     def refine(self, budget: Any = None) -> "IterGPRegressor":
-        """The same model after more computation: further seconds, or further actions. Twice is one longer
+        """Continue the computation for more seconds or more actions. Two calls are equivalent to one longer
         run."""
         check_is_fitted(self)
         with self._changing(budget) as (clock, watch):
@@ -169,17 +167,17 @@ class IterGPRegressor(
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True
     ) -> Any:
-        """The mean (m,) or (m, t); with the standard deviations, or with the covariance matrix of all
-        points, if asked.
+        """The mean (m,) or (m, t), optionally with the standard deviations or the covariance matrix of all
+        points.
 
         Uncertainties are those of a new observation, or of the latent function with `include_noise=False`.
-        Means and standard deviations come from `neighbours` local actions for each point. A covariance
+        Means and standard deviations use `neighbours` local actions for each point. A covariance
         needs actions that all points share, so with `return_cov=True` mean and covariance are those of the
         global posterior, without the local actions.
         """
         check_is_fitted(self)
         if return_std and return_cov:
-            raise InputError("return_std and return_cov are both True; ask for one of them.")
+            raise InputError("return_std and return_cov are both True; expected at most one of them.")
         X = new_inputs(self, X)
         if return_cov:
             return predictions.mean_and_cov(self.fit_, X, include_noise)
@@ -190,25 +188,25 @@ class IterGPRegressor(
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True
     ) -> Array:
-        """Joint draws (m, n_samples) or (m, t, n_samples), from the global posterior: see `predict` on
+        """Joint samples (m, n_samples) or (m, t, n_samples) from the global posterior; see `predict` on
         covariances."""
         check_is_fitted(self)
         X, rng = new_inputs(self, X), randomness(random_state)
         return predictions.sample(self.fit_, X, count("n_samples", n_samples), rng, include_noise)
 
     def interval(self, X: Any, level: float = 0.95, include_noise: bool = True) -> tuple[Array, Array]:
-        """The central interval that holds a new observation (or the latent function) with this
-        probability."""
+        """The central interval that contains a new observation (or the latent function) with probability
+        `level`."""
         reach = interval_reach(level)
         mean, std = self.predict(X, return_std=True, include_noise=include_noise)
         return mean - reach * std, mean + reach * std
 
     def decompose(self, X: Any, passes: int | None = None) -> Parts:
-        """The variance of `predict`, taken apart: mathematical + computational + noise = std^2.
+        """Decompose the variance of `predict`: mathematical + computational + noise = std^2.
 
-        Exact up to 4,096 rows. Beyond, between bounds from `passes` over K for each 256 points (4 unless
-        given): more passes, closer bounds. With 0, they are from more neighbours for each point, and
-        wider.
+        Exact up to 4,096 rows. Beyond that, bounds are computed with `passes` over K for each 256 points
+        (default 4); more passes give tighter bounds. With 0, they come from more neighbours for each point
+        and are wider.
         """
         check_is_fitted(self)
         return predictions.decompose(self.fit_, new_inputs(self, X), passes)
@@ -221,11 +219,11 @@ class IterGPRegressor(
     def plot(
         self, X: Any = None, y: Any = None, feature: Any = None, target: int = 0, axis: Any = None
     ) -> Any:
-        """The mean and its bands along a feature (a number or a name; unless given, the one along which
+        """Plot the mean and its bands along a feature (a number or a name; by default, the one along which
         the mean changes most).
 
-        In the units of the data, which are X and y or else those of the fit. Returns matplotlib's Axes;
-        see `itergp.plots`.
+        Uses the units of the data. The data are X and y if given, otherwise the training data. Returns the
+        matplotlib Axes; see `itergp.plots`.
         """
         from itergp.plots import plot_posterior
 
@@ -239,8 +237,8 @@ class IterGPRegressor(
     # Files.
 
     def report(self, path: str | PathLike[str], X_test: Any = None, y_test: Any = None) -> dict[str, Any]:
-        """Write one HTML page about the fit, and return its numbers: at test data, else by held-out folds
-        without a refit."""
+        """Write an HTML report about the fit and return its numbers, computed on test data if given,
+        otherwise on held-out folds without refitting."""
         check_is_fitted(self)
         check_path(path)
         from itergp.report import numbers, write_page
@@ -250,16 +248,16 @@ class IterGPRegressor(
         return values
 
     def save(self, path: str | PathLike[str], refinable: bool = True) -> None:
-        """Write the model into one file. With `refinable=False` it predicts, but `refine` and
-        `partial_fit` are over."""
+        """Save the model to one file. With `refinable=False`, the loaded model can predict but not `refine`
+        or `partial_fit`."""
         check_is_fitted(self)
         check_path(path)
         storage.save(path, self.posterior_, about(self.fit_, refinable), refinable)
 
     @classmethod
     def load(cls, path: str | PathLike[str], classes: Iterable[type] = ()) -> "IterGPRegressor":
-        """The model in a file, with the same predictions. `classes` are your own kernels, means and
-        policies, if any."""
+        """Load a model from a file, with the same predictions. List your own kernel, mean and policy classes
+        in `classes`."""
         check_path(path)
         posterior, said = storage.load(path, classes)
         with restoring(path):
@@ -270,21 +268,21 @@ class IterGPRegressor(
             estimator.feature_names_in_ = np.asarray(fit.names, dtype=object)
         return estimator
 
-    # Inside.
+    # Private.
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         units = " [kernel, mean and noise in units of the scaled data]" if self.normalize is True else ""
         return super().__repr__(N_CHAR_MAX=N_CHAR_MAX) + units
 
     def _html_repr(self) -> str:
-        """What notebooks show: scikit-learn's diagram, below a card where there is a fit."""
+        """HTML for notebooks: scikit-learn's diagram, below a card if the model is fitted."""
         from itergp.report.page.card import card
 
         return (card(self.fit_) if hasattr(self, "posterior_") else "") + super()._html_repr()
 
     @contextlib.contextmanager
     def _changing(self, budget: Any) -> Iterator[tuple[Clock, Watch]]:
-        """A call that computes within a budget, by the clock from here on; what fails changes nothing."""
+        """Run a call within a budget; the clock starts here. A failure leaves the model unchanged."""
         with unchanged_on_error(self), watching_interrupts() as interrupts:
             clock = Clock(Budget.parse(budget))
             yield clock, Watch(self, interrupts, self.verbose, clock.deadline)
@@ -297,7 +295,7 @@ class IterGPRegressor(
         if self.status_ is Status.INTERRUPTED:
             warnings.warn(
                 f"Interrupted after {self.posterior_.rank} actions. The model is valid and can be used; "
-                "`refine` goes on.",
+                "call `refine` to continue.",
                 InterruptedWarning,
                 stacklevel=3,
             )

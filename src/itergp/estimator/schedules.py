@@ -1,4 +1,4 @@
-"""Which policy: by name, or by size and budget, and by how fast this machine is."""
+"""Choice of the policy: by name, or from data size, budget and the speed of this machine."""
 
 import time
 from collections.abc import Callable
@@ -41,7 +41,7 @@ EARLY = 32  # residuals before the second block, where the clock may end it ther
 
 
 def policy_for(policy: Any, n: int, budget: Budget) -> Any:
-    """The policy of that name, the one for this size and budget where it is "auto", or the object itself."""
+    """The policy of that name, the default for this size and budget if "auto", or the object itself."""
     if not isinstance(policy, str):
         if not callable(policy):
             raise InputError(f"policy is {policy!r}; expected {_expected()}.")
@@ -54,8 +54,7 @@ def policy_for(policy: Any, n: int, budget: Budget) -> Any:
 
 
 def policy_by_the_clock(problem: Problem, left: Budget, checkpoint: Checkpoint | None = None) -> Policy:
-    """The default schedule for the seconds that are left, on this machine. A fit that resumes goes on as
-    it began."""
+    """The default schedule for the remaining seconds on this machine. A resumed fit keeps its policy."""
     if checkpoint is not None and "policy" in checkpoint.about:
         return decode(checkpoint.about["policy"], Tensors(), table())
     hurried = left.seconds is not None and left.seconds < SHORT
@@ -66,18 +65,18 @@ def policy_by_the_clock(problem: Problem, left: Budget, checkpoint: Checkpoint |
 
 
 def _hurried(n: int, left: Budget) -> Policy:
-    """Too little time to measure anything: some columns of K, which are soon done, before a pass that the
-    clock may cut."""
+    """Too little time to measure anything: start with some cheap columns of K, before a pass that the clock
+    may cut off."""
     policy, first = default_schedule(n, left), _columns_of_K(n, left, BLOCK)
     return Schedule((first, first.block_size), *policy.entries) if isinstance(policy, Schedule) else policy
 
 
 def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -> Policy:
-    """The exact GP where the budget allows it; else what is best for the variance, for the mean, and for
-    the variance again.
+    """The exact GP if the budget allows it; otherwise what is best for the variance, then for the mean, then
+    for the variance again.
 
-    `budget.seconds` are those that are left for the inference; without a `machine` that is measured, it is
-    as slow as ours.
+    `budget.seconds` is the time left for inference; without a measured `machine`, the speed of the
+    reference machine is assumed.
     """
     if reaches_exact(n, budget, machine):
         return _columns_of_K(n, budget, 512)
@@ -93,8 +92,7 @@ def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -
 
 
 def _columns_of_K(n: int, budget: Budget, most: int) -> UnitVector:
-    """Actions without a pass. Where the clock may cut them: any rows, not the first ones, and blocks that
-    are soon done."""
+    """Actions without a pass. If the clock may cut them off: random rows in small blocks."""
     if budget.seconds is None:
         return UnitVector(block_size=most)
     columns = int(WITHOUT_PASS * budget.seconds / (ROW * n))
@@ -102,8 +100,7 @@ def _columns_of_K(n: int, budget: Budget, most: int) -> UnitVector:
 
 
 def affordable_block(n: int, budget: Budget, slowness: float = 1.0) -> int:
-    """How many columns the first pass over K may have: 128, or what the time allows, or 0 where it allows
-    no pass."""
+    """Number of columns in the first pass over K: 128, or what the time allows, or 0 if it allows no pass."""
     if budget.seconds is None:
         return BLOCK
     columns = (FIRST_PASS * budget.seconds / (slowness * n**2) - PAIR) / COLUMN
@@ -111,8 +108,8 @@ def affordable_block(n: int, budget: Budget, slowness: float = 1.0) -> int:
 
 
 def reaches_exact(n: int, budget: Budget, machine: "Machine | None" = None) -> bool:
-    """Whether n actions fit the budget and the memory. A run that is cut after all has most of its rows:
-    the last cost most."""
+    """Whether n actions fit in the budget and in memory. A run that is cut off has most of its rows anyway:
+    the last ones cost most."""
     if budget.seconds is not None:
         guess = n**3 / ROWS_CUBED
         if machine is None or n <= PROBE or guess > FASTER * budget.seconds:
@@ -126,8 +123,7 @@ def reaches_exact(n: int, budget: Budget, machine: "Machine | None" = None) -> b
 
 @dataclass(eq=False)
 class Machine:
-    """How fast this problem goes here and now, by some of its rows: others may work too, and no two
-    machines are alike."""
+    """Measures the current speed of this machine on some rows of this problem."""
 
     problem: Problem
     spent: float = 0.0  # seconds, on measuring so far
@@ -188,8 +184,8 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def default_stop(n: int, budget: Budget) -> StoppingCriterion:
-    """How much inference, where the budget names no criterion: counted in actions, so that fits repeat
-    exactly."""
+    """The default limit of inference if the budget has no criterion: a number of actions, so that fits are
+    reproducible."""
     return MaxActions(default_actions(n)) if budget.stop is None else budget.stop
 
 

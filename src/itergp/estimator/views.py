@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class View(Generic[T]):
-    """An attribute that is read off the fit. It cannot be set, and is missing before there is a fit."""
+    """A read-only attribute that is read from the fit, and missing before there is one."""
 
     def __init__(self, read: Callable[[Fit], T]) -> None:
         self.read = read
@@ -32,11 +32,11 @@ class View(Generic[T]):
         return self.read(fit)
 
     def __set__(self, estimator: object, value: T) -> None:
-        raise AttributeError(f"{self.name} is what a fit found, and cannot be set.")
+        raise AttributeError(f"{self.name} is a result of `fit` and cannot be set.")
 
 
 class FittedAttributes:
-    """Those that scikit-learn's users know, with an underscore at the end."""
+    """Fitted attributes with a trailing underscore, as in scikit-learn."""
 
     _fit: Fit
 
@@ -54,7 +54,7 @@ class FittedAttributes:
 
     @property
     def fit_(self) -> Fit:
-        """All of them as one frozen value, with the parameters as they are now."""
+        """All of them as one immutable value, with the current parameters."""
         if "_fit" not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no attribute 'fit_' before `fit`.")
         self._fit = self._fit.asked_with(self.get_params(deep=False))  # type: ignore[attr-defined]
