@@ -399,7 +399,7 @@ def test_duplicates_are_told_and_held_out_together():
         N,
     )
     assert "held out together" in values["points"]["note"]
-    assert "120 rows have 90 different inputs" in values["data"]["merged"]
+    assert "120 rows have 90 distinct inputs" in values["data"]["merged"]
     assert numbers(model.fit_, X_TEST, Y_TEST)["points"]["count"] == TEST
 
 

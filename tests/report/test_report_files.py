@@ -208,7 +208,7 @@ def test_test_rows_are_read_as_the_model_knows_them(folder, tmp_path):
     )
     assert values["fitted"]["feature_names"] == [HOSTILE, "b"]
     assert values["fitted"]["targets"] == ["y"]
-    assert values["data"]["dropped"] == "Columns left out by who fitted the model: id."
+    assert values["data"]["dropped"] == "Columns excluded from the fit: id."
     assert (tmp_path / "t.html").exists()
 
 

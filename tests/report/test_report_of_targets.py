@@ -57,7 +57,7 @@ def test_at_test_data_the_numbers_are_those_of_predict_and_decompose(neighbours)
     assert values["more"]["share"] < share
     close(values["fitted"]["noise"], NOISES * scaled)
     assert [row["name"] for row in values["hyperparameters"]][-3:] == ["noise[0]", "noise[1]", "noise[2]"]
-    assert values["hyperparameters"][-1]["words"].startswith("the variance of the noise of y3")
+    assert values["hyperparameters"][-1]["words"].startswith("the noise variance of y3")
 
 
 @pytest.mark.parametrize("budget", ["25 actions", None])
@@ -146,7 +146,7 @@ def test_a_target_whose_share_is_hidden_by_the_variance_of_another_is_named():
     assert values["share"]["method"] == "exact"  # although one of the two is exact already
     close(values["share"]["by_target"][0], own[0])
     assert values["share"]["by_target"][1] < 1e-9
-    assert "Of the variance of y1 alone it is" in values["verdict"][0]
+    assert "For y1 alone it is" in values["verdict"][0]
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""A fitted model as a value, and what can be said of it."""
+"""A fitted model as an immutable value, and its summaries."""

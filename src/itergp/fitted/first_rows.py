@@ -1,4 +1,4 @@
-"""The first rows of a stream, which are too few to learn from for good."""
+"""The first rows of a stream, too few for final hyper-parameters."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ class FirstRows:
 
     @property
     def due(self) -> bool:
-        """Whether to fit all rows anew: of a target or of the late features twice as many tell something
+        """Whether to refit all rows: of a target or of the late features twice as many tell something
         as when last fitted, or enough for good."""
         assert self.X is not None  # they are joined
         assert self.y is not None

@@ -1,4 +1,4 @@
-"""What more compute would buy: foretold from what the last actions bought."""
+"""What more compute would buy: extrapolated from the last actions."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ PRICE = "Seconds are those of the later half of the actions, by their number."
 
 @dataclass(frozen=True)
 class Forecast:
-    """A sentence, its numbers where there are any, and what they rest on."""
+    """A sentence, its numbers if any, and what they are based on."""
 
     sentence: str
     seconds: float | None = None
@@ -31,7 +31,7 @@ def forecast(found: Parts, neighbours: int) -> Forecast:
     if r == n:
         return Forecast("More actions change nothing: inference is exact for these hyper-parameters.")
     if r < LEAST_ACTIONS:
-        return Forecast(f"What more compute would buy cannot be told from {r} actions.")
+        return Forecast(f"What more compute would buy cannot be estimated from {r} actions.")
     if found.decomposition.share < SEEN:
         return Forecast(
             f"More compute would lower the variance by less than {percent(SEEN)}, as far as could be "
@@ -44,16 +44,14 @@ def forecast(found: Parts, neighbours: int) -> Forecast:
     share, seconds = left / (mathematical + left), seconds_of_actions(posterior.trace, r, r)
     cost = "" if seconds is None else f", {roughly(seconds)} on the machine of the fit"
     hardly = (
-        " It is not global actions that are missing here: more neighbours would help more."
-        if fell > 0.95 and neighbours
-        else ""
+        " More neighbours would help more than more global actions." if fell > 0.95 and neighbours else ""
     )
     return Forecast(
-        f"Twice the actions ({r:,} more{cost}) should bring that share to {percent(share)}.{hardly}",
+        f"Twice the actions ({r:,} more{cost}) should reduce this share to {percent(share)}.{hardly}",
         seconds,
         share,
         f"The last doubling, from {r // 2:,} to {r:,} actions, left {percent(fell)} of the computational "
-        f"variance at these points; the next one is assumed to leave as much of it. {PRICE}",
+        f"variance at these points; the next one is assumed to leave the same fraction. {PRICE}",
     )
 
 
@@ -67,12 +65,12 @@ def _fell(found: Parts, neighbours: int) -> float:
 
 
 def _the_rest(actions: int, seconds: float | None) -> Forecast:
-    """Fewer actions than another doubling has are left: nothing has to be foretold but their price."""
+    """Fewer actions are left than another doubling: only their cost has to be estimated."""
     which = f"The remaining {actions:,} actions" if actions > 1 else "The one remaining action"
     paid = "" if seconds is None else f" ({roughly(seconds)} on the machine of the fit)"
     return Forecast(
-        f"{which}{paid} would make it the exact Gaussian process: nothing of that share would be left.",
+        f"{which}{paid} would make it the exact Gaussian process, with no computational share left.",
         seconds,
         0.0,
-        f"As many actions as different rows are the exact Gaussian process. {PRICE}",
+        f"With as many actions as distinct rows, the Gaussian process is exact. {PRICE}",
     )

@@ -41,7 +41,7 @@ def passes(number: int) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """About so long, in words."""
+    """An approximate duration, in words."""
     if seconds < 1:
         return "less than a second"
     if seconds < 100:
@@ -73,7 +73,7 @@ def column(values: Sequence[object], digits: int = 4) -> list[str]:
 
 
 def number(value: object, digits: int = 4) -> str:
-    """With so many significant digits, thousands separated; a power of ten below 0.001, and where digits
+    """With `digits` significant digits, thousands separated; a power of ten below 0.001, and where digits
     end above 10^6."""
     v = finite(value)
     if v is None:

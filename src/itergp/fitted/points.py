@@ -31,11 +31,11 @@ class Points(ABC):
 
     @property
     def posteriors(self) -> tuple[Posterior, ...]:
-        """One, or one for each target."""
+        """One posterior, or one per target."""
         return (self.posterior,)
 
     def of_target(self, target: int) -> slice:
-        """Where the variances of a target are among all: they are the same for all targets."""
+        """Slice of a target's variances among all; here all targets share them."""
         return slice(0, self.rows.size)
 
     @property
@@ -54,12 +54,11 @@ class Points(ABC):
 
     @abstractmethod
     def path(self, ranks: np.ndarray, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
-        """After each of these numbers of actions; then with so many local actions on top, unless there are
-        none: (K, m, t)."""
+        """After each of these numbers of actions; then with additional local actions, if any: (K, m, t)."""
 
     @abstractmethod
     def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
-        """With so many local actions for each point."""
+        """With the given number of local actions per point."""
 
     @abstractmethod
     def exact(self, factors: Sequence[np.ndarray]) -> np.ndarray:
@@ -67,11 +66,11 @@ class Points(ABC):
 
     @abstractmethod
     def bounds(self, neighbours: int, passes: int) -> Bounds:
-        """On the exact GP's variances, from so many neighbours for each point, then so many passes over K."""
+        """Bounds on the exact GP's variances from neighbours of each point, then from passes over K."""
 
     @abstractmethod
     def few(self, number: int) -> np.ndarray:
-        """A random choice of so many of the points, for what is expensive."""
+        """A random subset of the points, for expensive computations."""
 
     @abstractmethod
     def some(self, chosen: np.ndarray) -> "Points":
@@ -328,12 +327,12 @@ def _about_folds(
 ) -> str:
     n = posterior.problem.n
     which = f"All {n:,} training rows" if m == n else f"{m:,} of {n:,} training rows, chosen at random"
-    text = f"{which}, in {folds} folds; each is predicted from the rows outside its fold, without a refit"
+    text = f"{which}, in {folds} folds; each is predicted from the rows outside its fold, without refitting"
     if neighbours:
         text += f", with the {neighbours} nearest rows outside the fold as local actions"
     seen = ["hyper-parameters"] * learned + ["actions"] * (0 < posterior.rank < n)
     text += (
-        f". This is optimistic: the {' and '.join(seen)} were chosen with the held-out values among the data."
+        f". This is optimistic: the {' and '.join(seen)} were chosen with the held-out rows included."
         if seen
         else "."
     )
@@ -347,7 +346,7 @@ def chosen_rows(n: int, most: int) -> np.ndarray:
 
 
 def affordable(posterior: Posterior) -> int:
-    """How many points a path can be followed at in a second or two."""
+    """Number of points at which a path can be evaluated in a second or two."""
     return int(np.clip(WORK / (posterior.problem.n * max(1, posterior.rank)), FEWEST, MOST))
 
 

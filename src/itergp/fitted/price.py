@@ -19,7 +19,7 @@ LEAST = 1.0  # seconds that a summary may always take
 
 
 def seconds_for(fit: Fit, share: float) -> float:
-    """So much of the time of the fit."""
+    """A fraction of the fit's time, in seconds."""
     return max(LEAST, share * float(fit.timings.get("total") or 0.0))
 
 

@@ -101,7 +101,9 @@ def _points(
 ) -> Points:
     if (X_test is None) != (y_test is None):
         given, missing = ("X_test", "y_test") if y_test is None else ("y_test", "X_test")
-        raise InputError(f"{given} is given and {missing} is not; give both, or neither for held-out folds.")
+        raise InputError(
+            f"{given} is given and {missing} is not; pass both, or neither to use held-out folds."
+        )
     if X_test is None or y_test is None:
         held = [from_folds(one, fit.counts, fit.neighbours, fit.learned) for one in posteriors]
         return held[0] if len(held) == 1 else EachTarget(tuple(held))

@@ -57,7 +57,7 @@ def amount(value: float, error: float, upper: float, method: str, points: int) -
 
 
 def share_of(found: Shares, of: int, passes: int = 0) -> Share:
-    """What is computational of these variances, at a random choice from so many points."""
+    """The computational share of these variances, at a random subset of `of` points."""
     value, error = ratio(found.computational, found.combined, of)
     m, (lower, upper) = len(found.combined), found.share_bounds
     return Share(value, half_width(error, m), lower, upper, found.method, m, found.neighbours, passes)

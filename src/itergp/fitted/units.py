@@ -75,8 +75,8 @@ class Scaling:
         out = scaled * self.y_scale**2
         if np.min(self.y_scale) < SMALLEST and _vanished(out, scaled):
             warnings.warn(
-                "Variances are in units of y squared, and y is so small that float64 has few digits for "
-                f"them, or none: it varies by {np.min(self.y_scale):.2g}. Use standard deviations "
+                "Variances are in units of y squared, and y is so small that float64 has few or no digits "
+                f"for them: its scale is {np.min(self.y_scale):.2g}. Use standard deviations "
                 "(return_std, interval), or multiply y by a large number before fit.",
                 PrecisionWarning,
                 stacklevel=3,
@@ -164,6 +164,6 @@ def _vanished(out: Array, variance: Array) -> bool:
 def _bounded(name: str, A: Array) -> Array:
     if not (np.abs(A) < LARGEST).all():
         raise InputError(
-            f"{name} has values too large for float64 arithmetic, beside those it was scaled by. Rescale it."
+            f"{name} has values too large for float64 arithmetic, given the fitted scaling. Rescale it."
         )
     return A

@@ -32,7 +32,7 @@ SECTIONS = (
     Section("targets", "All targets", parts.all_targets),
     Section(
         "bands",
-        "The function, and what is not known of it",
+        "The function and its uncertainty",
         parts.bands,
         of_target={"slices": slices},
         in_browser=True,
@@ -43,8 +43,8 @@ SECTIONS = (
         parts.figures(
             parts.Figure(
                 "decomposition",
-                "One bar for each point, from the most to the least certain: blue could only be removed by "
-                "more data, hatched green by more compute. For the model as it predicts.",
+                "One bar per point, from the most to the least certain. Blue can only be removed by more "
+                "data, hatched green by more compute. For the final model.",
             )
         ),
         of_target={"decomposition": share.decomposition},
@@ -52,18 +52,18 @@ SECTIONS = (
     ),
     Section(
         "calibration",
-        "Do the intervals hold what they promise?",
+        "Are the intervals calibrated?",
         parts.figures(
             parts.Figure(
                 "calibration",
-                "The share of points inside central intervals of each level: above the diagonal the model is "
-                "too careful, below it too sure.",
+                "The share of points inside central intervals of each level. Above the diagonal, the model "
+                "is underconfident; below it, overconfident.",
                 "Calibration",
             ),
             parts.Figure(
                 "pit",
-                "Where the observations fall in their predictive distributions: flat is right, a hill is too "
-                "careful, a valley too sure, a slope a bias; the band is chance.",
+                "Where the observations fall in their predictive distributions. Flat is calibrated, a hill "
+                "is underconfident, a valley overconfident, a slope a bias; the band is sampling error.",
                 "Probability integral transform",
             ),
         ),
@@ -76,9 +76,9 @@ SECTIONS = (
         parts.figures(
             parts.Figure(
                 "residuals",
-                "Errors in units of their predicted standard deviation over the predicted mean, darker where "
-                "there are more points; 95 % should lie between the dashed lines, at every mean. For the "
-                "model as it predicts.",
+                "Errors in predicted standard deviations against the predicted mean, darker where there are "
+                "more points. At every mean, 95 % should lie between the dashed lines. For the final "
+                "model.",
             )
         ),
         of_target={"residuals": quality.residuals},
@@ -96,8 +96,7 @@ SECTIONS = (
         "hyper",
         "Hyper-parameters",
         parts.hyperparameters,
-        "On a logarithmic scale between the bounds of the search; at a bound, the data may have asked for "
-        "more.",
+        "On a logarithmic scale between the search bounds. At a bound, the best value may lie beyond it.",
         {"hyperparameters": fitted.hyperparameters},
     ),
     Section(
@@ -110,7 +109,7 @@ SECTIONS = (
     ),
     Section(
         "traces",
-        "How it got there",
+        "Learning and convergence",
         parts.figures(
             parts.Figure(
                 "learning",
@@ -121,7 +120,7 @@ SECTIONS = (
             parts.Figure(
                 "convergence",
                 "The residual of the linear system, relative to the data, on a logarithmic scale; the "
-                "vertical line is where the slider stands.",
+                "vertical line marks the position of the slider.",
                 "Convergence",
             ),
         ),
@@ -130,7 +129,7 @@ SECTIONS = (
     ),
     Section(
         "fitted",
-        "What was fitted, and what was done to the data",
+        "Model and data preparation",
         parts.fitted,
         numbers={"fitted": fitted.fitted, "data": fitted.data},
     ),

@@ -1,4 +1,4 @@
-"""What was fitted, and how: read off the model, nothing is computed."""
+"""What was fitted, and how: read from the model; nothing is computed."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -95,7 +95,7 @@ def hyperparameters(subject: Subject) -> Table:
         sought = learned_noise and told[j]  # a target of equal values has told nothing about its noise
         noise = (low[start + j], high[start + j]) if sought else None
         of = f" of {subject.targets[j]}" if fit.own_variances else ""
-        words = f"the variance of the noise{of}"
+        words = f"the noise variance{of}"
         rows.append(_row(name, fit.noise_of(j), noise, sought and name in hit, words))
     return rows
 
@@ -172,7 +172,7 @@ def data(subject: Subject) -> Json:
     rows, distinct = fit.rows, fit.posterior.problem.n
     scaled = (
         "Inputs and targets were standardised: hyper-parameters are in units of the scaled data, "
-        "predictions in those of y."
+        "predictions in the units of y."
     )
     if not fit.asked["normalize"]:
         scaled = "Nothing was scaled: hyper-parameters are in the units of the data."
@@ -183,13 +183,13 @@ def data(subject: Subject) -> Json:
     )
     if distinct < rows:
         merged = (
-            f"{rows:,} rows have {distinct:,} different inputs; those with the same inputs are one "
-            "row, an exact reduction."
+            f"{rows:,} rows have {distinct:,} distinct inputs; rows with the same inputs were merged, "
+            "which is exact."
         )
     sentences = []
     if dropped:
-        sentences.append(f"Columns left out by who fitted the model: {', '.join(dropped)}.")
+        sentences.append(f"Columns excluded from the fit: {', '.join(dropped)}.")
     lost = subject.posterior.state.progress.dropped
     if lost:
-        sentences.append(f"{lost:,} actions were linearly dependent on earlier ones, and were left out.")
+        sentences.append(f"{lost:,} actions were linearly dependent on earlier ones and were dropped.")
     return {"scaled": scaled, "merged": merged, "dropped": " ".join(sentences) or None}

@@ -61,7 +61,7 @@ def _each(value: Any, places: int | None) -> Any:
 
 
 def _plain(value: Any, places: int | None) -> Any:
-    """The finer of five digits and so many decimals."""
+    """The finer of five digits and the given number of decimals."""
     value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, float):
         return value

@@ -12,13 +12,13 @@ SHOWN = 200  # points of a decomposition
 ABOUT = {
     "exact": "Computed exactly, at every point.",
     "estimate": (
-        "Between bounds at {points} of the points, which a few passes over the kernel matrix gave: the value "
-        "is the lower one. The error is half of a 95 % interval, for the choice of the points."
+        "Bounds at {points} of the points, from a few passes over the kernel matrix; the value is the lower "
+        "bound. The error is half the width of a 95 % interval for the choice of points."
     ),
     "neighbours": (
-        "At least this, at {points} of the points: it is what {neighbours} neighbours for each of them would "
-        "take away. Bounds from passes over the kernel matrix would have taken too long. The error is half "
-        "of a 95 % interval, for the choice of the points."
+        "A lower bound at {points} of the points: what {neighbours} neighbours per point would remove. "
+        "Bounds from passes over the kernel matrix would have taken too long. The error is half the width "
+        "of a 95 % interval for the choice of points."
     ),
 }
 
@@ -28,13 +28,13 @@ def share(subject: Subject) -> Json:
     about = ABOUT[found.method].format(points=found.points, neighbours=found.neighbours)
     if all(is_exact(one) for one in subject.seen.posteriors):
         about = (
-            "As many actions as rows: exact inference for these hyper-parameters, so no action is left "
-            "to take."
+            "There are as many actions as rows: inference is exact for these hyper-parameters, and no action "
+            "is left."
         )
     elif posterior.rank == posterior.problem.n:
         about += (
-            " There are as many actions as rows: what is computational is the rounding of products in "
-            "float32."
+            " There are as many actions as rows: the computational part is due to rounding in float32 "
+            "products."
         )
     return {
         "value": found.value,

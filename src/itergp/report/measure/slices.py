@@ -49,4 +49,4 @@ def held_at(names: list[str], values: np.ndarray, spreads: np.ndarray, j: int) -
         return ""
     told = ", ".join(f"{names[k]} = {beside(values[k], spreads[k])}" for k in others[:NAMED])
     left = len(others) - NAMED
-    return f"The others at their median: {told}" + (f" and {left} more." if left > 0 else ".")
+    return f"Other features at their median: {told}" + (f" and {left} more." if left > 0 else ".")

@@ -1,4 +1,4 @@
-"""The verdict and the warnings: sentences made of the numbers of a report, and of nothing else."""
+"""The verdict and the warnings: sentences derived only from the numbers of a report."""
 
 import math
 
@@ -29,7 +29,7 @@ def _share(values: Json) -> str:
         )
     rounding = values["fitted"]["status"] == "EXACT"
     more = (
-        "It is the rounding of products in float32; float64 has next to none."
+        "It is due to rounding in float32 products; in float64 it is negligible."
         if rounding
         else values["more"]["sentence"]
     )
@@ -43,10 +43,7 @@ def _hidden(values: Json) -> str:
     largest = max(shares, default=0.0)
     if len(shares) < 2 or largest < 0.01 or largest < 2.0 * values["share"]["value"]:
         return ""
-    return (
-        f"Of the variance of {values['fitted']['targets'][shares.index(largest)]} alone it is "
-        f"{percent(largest)}. "
-    )
+    return f"For {values['fitted']['targets'][shares.index(largest)]} alone it is {percent(largest)}. "
 
 
 def _quality(values: Json, target: Json) -> str:
@@ -56,7 +53,7 @@ def _quality(values: Json, target: Json) -> str:
     )
     name = f"{target['name']}: " if len(values["targets"]) > 1 else ""
     return (
-        f"{name}RMSE {m['rmse'][-1]:.4g}{relative}, NLL {m['nll'][-1]:.4g}; the 95 % intervals hold "
+        f"{name}RMSE {m['rmse'][-1]:.4g}{relative}, NLL {m['nll'][-1]:.4g}; the 95 % intervals contain "
         f"{percent(m['coverage'][-1])} of "
         f"{_where(values)}.{_calibrated(m['coverage'][-1], values['points']['count'])}"
     )
@@ -71,7 +68,7 @@ def _calibrated(coverage: float, count: int) -> str:
 
 def _fit(values: Json) -> str:
     f = values["fitted"]
-    merged = "" if f["rows"] == f["distinct_rows"] else f" ({f['distinct_rows']:,} with different inputs)"
+    merged = "" if f["rows"] == f["distinct_rows"] else f" ({f['distinct_rows']:,} with distinct inputs)"
     total = f["seconds"]["total"]
     time = "" if total is None else f" and took {roughly(total)}"
     memory = "" if f["memory_bytes"] is None else f", with at most {f['memory_bytes'] / 1e9:.2g} GB of memory"
@@ -88,7 +85,7 @@ def _where(values: Json) -> str:
 
 def warnings(values: Json, shown: int) -> list[str]:
     found = [
-        f"{row['name']} ({row['words']}) is {row['value']:.4g}: learning ran into the bound."
+        f"{row['name']} ({row['words']}) is {row['value']:.4g}: learning stopped at the bound."
         for row in values["hyperparameters"]
         if row["at_bound"]
     ]
@@ -97,7 +94,7 @@ def warnings(values: Json, shown: int) -> list[str]:
         if text == " They are too narrow.":
             held = percent(target["metrics"]["coverage"][-1])
             found.append(
-                f"The 95 % intervals for {target['name']} hold {held} of the observations: they are "
+                f"The 95 % intervals for {target['name']} contain {held} of the observations: they are "
                 "too narrow."
             )
     ended, short = values["fitted"]["status"], values["fitted"].get("learned_too_little")

@@ -47,7 +47,7 @@ function drawSlice(host, slice, target, y, alone) {
     }
   }
   const split = list(slice.mathematical).some(isNumber);
-  if (!split) host.append(html("p", "help", "The mathematical part was not computed here: the whole band is shown as combined."));
+  if (!split) host.append(html("p", "help", "The mathematical part was not computed; the whole band is shown as combined."));
   if (slice.held_at) {
     const held = html("p", "help held", slice.held_at);
     held.title = slice.held_at;
@@ -215,7 +215,7 @@ function shadeLegend(shades, most) {
 
 function drawLearning(host, target, numbers) {
   const trace = list(numbers.learning).filter(step => isNumber(step?.seconds) && isNumber(step?.objective));
-  if (!trace.length) return nothing(host, "Nothing was learned here: kernel and noise were given, or their trace was not kept.");
+  if (!trace.length) return nothing(host, "Nothing to show: kernel and noise were given, or the learning trace was not stored.");
   const values = trace.map(step => step.objective).sort((a, b) => a - b), typical = values[Math.floor(0.9 * (values.length - 1))];
   const cut = values.at(-1) - values[0] > 4 * (typical - values[0]) && typical > values[0];
   const y = airy([values[0], cut ? typical + (typical - values[0]) : values.at(-1)], 0.06);
@@ -231,13 +231,13 @@ function drawLearning(host, target, numbers) {
     const near = first > (at.box.left + at.box.right) * 0.6;
     at.svg.append(make("text", { class: "note", x: (near ? first - 5 : first + 5).toFixed(1), y: at.box.top + 12 + 14 * (s % 4), "text-anchor": near ? "end" : "start" }, short(stage, 26)));
   });
-  if (cut) host.append(html("p", "help", "The highest values lie above this picture."));
+  if (cut) host.append(html("p", "help", "The highest values lie above this figure."));
   return () => {};
 }
 
 function drawConvergence(host, target, numbers) {
   const trace = list(numbers.convergence).filter(step => isNumber(step?.actions) && isNumber(step?.residual) && step.residual > 0);
-  if (!trace.length) return nothing(host, "No residuals were kept.");
+  if (!trace.length) return nothing(host, "No residuals were stored.");
   if (trace.length === 1) return nothing(host, `There is one residual: ${tidy(trace[0].residual)} after ${trace[0].actions} actions.`);
   const log = trace.map(step => Math.log10(step.residual)), span = airy(extent(log), 0.05);
   const at = axes(host, {

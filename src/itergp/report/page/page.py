@@ -28,7 +28,7 @@ def render(numbers: Json) -> str:
     if not isinstance(numbers, dict) or numbers.get("format") != FORMAT:
         came = numbers.get("format") if isinstance(numbers, dict) else type(numbers).__name__
         raise InputError(
-            f"numbers must be a report's dictionary of format {FORMAT!r}, got {came!r}; make it "
+            f"numbers must be a report's dictionary of format {FORMAT!r}, got {came!r}; create it "
             "with this version."
         )
     numbers = harmless(numbers)

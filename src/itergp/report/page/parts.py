@@ -51,7 +51,7 @@ def _more(numbers: Json) -> str:
     said = " ".join(map(str, numbers.get("verdict") or []))
     sentences = [str(part(numbers, "more", key) or "") for key in ("sentence", "from")]
     left = [prose(sentence) for sentence in sentences if sentence and sentence not in said]
-    return f'<p class="more"><strong>On more compute.</strong> {" ".join(left)}</p>' if left else ""
+    return f'<p class="more"><strong>More compute.</strong> {" ".join(left)}</p>' if left else ""
 
 
 def warnings(numbers: Json) -> str:
@@ -83,7 +83,7 @@ def tile_grid(numbers: Json) -> str:
         "memory",
         "Memory",
         memory(held),
-        "was not measured" if held is None else "the most that the process held",
+        "not measured" if held is None else "peak of the process",
     )
     ended = _tile("ended", "How it ended", fitted.get("ended") or "not known", "")
     return f'<dl class="tiles">{"".join(moving)}{fixed}{ended}</dl>'
@@ -135,8 +135,8 @@ def figures(*shown: Figure) -> Callable[[Json], str]:
 
 
 BANDS = (
-    "The band reaches two standard deviations to each side: blue remains because data are finite, hatched "
-    "green because the computation stopped; more compute removes only the green."
+    "The band shows two standard deviations on each side. Blue is due to finite data, hatched green to "
+    "finite computation; more compute removes only the green."
 )
 LEGEND = (
     ("26", '<path class="mean" d="M0 7H26"/>', "mean"),
