@@ -349,7 +349,8 @@ def _restored_stage(value: Any, policy: Any, memory: Any, problem: Problem) -> S
     # what a user's policy prepares is not checked
     own = acting if isinstance(acting, Policy) and type(acting).__module__ == Policy.__module__ else None
     if own is not None and not own.prepared(memory, problem):
-        raise Malformed(f"what {type(acting).__name__} prepared is not valid for it.")
+        name = type(acting).__name__
+        raise Malformed(f"{name}.prepared refused what the file says that {name}.start prepared.")
     proposed, begun = counted(value["proposed"], "proposed"), _record(Progress, value["begun"])
     return Stage(acting, limit, memory, proposed, index, begun)
 

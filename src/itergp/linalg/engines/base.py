@@ -199,8 +199,8 @@ class TiledEngine(Engine):
     set changes neither the compiled shapes nor a bit of what the earlier rows contribute.
     """
 
-    tile_size: int
-    padding: int
+    tile_size: int = 512
+    padding: int = 64
 
     def padded(self, X: np.ndarray, multiple: int) -> np.ndarray:
         extra = -X.shape[0] % multiple

@@ -293,7 +293,7 @@ def table(caption: str, head: list[str], body: list[list[str]], kind: str = "t-f
     top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
     rows = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in body)
     whole = f'<table class="{kind}"><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table>'
-    return f'<div class="scroll" role="region" aria-label="{caption}" tabindex="0">{whole}</div>'
+    return f'<div class="scroll" role="region" aria-label="{text(caption)}" tabindex="0">{whole}</div>'
 
 
 def section(title: str, content: str, key: str, help_text: str = "") -> str:
