@@ -23,6 +23,10 @@ logging.getLogger("jax").setLevel(logging.WARNING)  # it would tell of every dev
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for reading_order and reference
 
+from reference import page  # noqa: E402
+
+(HERE / "api.md").write_text(page(), encoding="utf-8")  # before Sphinx looks for pages and their summaries
+
 project = "itergp"
 author = "The itergp developers"
 copyright = "The itergp developers, MIT licence"
@@ -181,18 +185,10 @@ def copy_the_stepping_page(app, error):
         shutil.copytree(HERE / "stepping", Path(app.outdir) / "stepping", dirs_exist_ok=True)
 
 
-def write_the_reference(app):
-    """docs/api.md, of the public names as they are now."""
-    from reference import page
-
-    (HERE / "api.md").write_text(page(), encoding="utf-8")
-
-
 def setup(app):
     # examples end without plt.show()
     warnings.filterwarnings("ignore", message="Matplotlib is currently using agg")
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
-    app.connect("builder-inited", write_the_reference)
     app.connect("source-read", make_page_of_experiment)
     app.connect("source-read", leave_out_what_is_missing)
     app.connect("doctree-read", unlink_files)
