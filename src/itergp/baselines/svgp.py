@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from itergp.baselines.predictions import batches
 from itergp.data.rows import Rows
 from itergp.errors import InputError
+from itergp.linalg.cholesky import small_factor
 from itergp.linalg.compute import Compute
 from itergp.prior.gp import Prior
 from itergp.solver.problem import Problem
@@ -127,19 +128,13 @@ def _problem(prior: Prior, X: ArrayLike, y: ArrayLike, noise: ArrayLike, compute
 
 def _factor(problem: Problem, Z: np.ndarray) -> np.ndarray:
     """L with L L^T = k(Z, Z) and as little jitter as it needs: with any jitter, a bound remains a bound."""
-    from itergp.learning.nystrom import JITTERS
-
     K = problem.gram.dense(Z, Z)
-    K = (K + K.T) / 2
-    for jitter in JITTERS:
-        L, failed = scipy.linalg.lapack.dpotrf(
-            K + jitter * np.trace(K) / len(K) * np.eye(len(K)), lower=1, clean=1
-        )
-        if not failed:
-            return L
-    raise InputError(
-        "k(Z, Z) is not positive definite to rounding; expected inducing points Z that are further apart."
-    )
+    try:
+        return small_factor((K + K.T) / 2)[0]
+    except np.linalg.LinAlgError:
+        raise InputError(
+            "k(Z, Z) is not positive definite to rounding; expected inducing points Z that are further apart."
+        ) from None
 
 
 def _features(problem: Problem, Z: np.ndarray, L: np.ndarray, X: np.ndarray) -> np.ndarray:

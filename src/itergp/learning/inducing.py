@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from itergp.data.rows import Rows
 from itergp.errors import InputError
 from itergp.learning.evaluation import per_observation, sound
-from itergp.learning.nystrom import JITTERS, Nystrom
+from itergp.learning.nystrom import Nystrom
 from itergp.learning.parameters import Evaluation
+from itergp.linalg.cholesky import SMALL_JITTERS
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import get
 from itergp.linalg.engines.jax import as_tree, differentiable, point_variances
@@ -151,7 +152,7 @@ def _bound(
     def negative_bound(kernel: Any, noise: Any) -> Any:
         N = noise / counts
         K_ZZ = differentiable(kernel, Z, Z)
-        L = jnp.linalg.cholesky(K_ZZ + JITTERS[0] * jnp.trace(K_ZZ) / m * jnp.eye(m))
+        L = jnp.linalg.cholesky(K_ZZ + SMALL_JITTERS[0] * jnp.trace(K_ZZ) / m * jnp.eye(m))
         A = solve_triangular(L, differentiable(kernel, Z, X), lower=True)
         held = jax.lax.stop_gradient((A, N))
         q = _moved(*held, y, size, precision, shift, step)

@@ -10,13 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from itergp.linalg.cholesky import small_factor
 from itergp.linalg.gram import Gram
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.prior.parameters import Slopes, added
-
-# Relative to the mean of k(z, z), on the diagonal of K_ZZ. Inducing variables f(z) + noise are inducing
-# variables too, so a bound remains a bound with any jitter.
-JITTERS = (1e-10, 1e-8, 1e-6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +30,7 @@ class Nystrom:
     def of(gram: Gram, Z: np.ndarray, N: np.ndarray) -> "Nystrom":
         if not (N > 0).all():
             raise np.linalg.LinAlgError("P is singular without noise")
-        L, jitter = _factor(gram.batch(Z[None], Z[None])[0])
+        L, jitter = small_factor(gram.batch(Z[None], Z[None])[0])
         U = scipy.linalg.solve_triangular(L, gram.dense(Z, gram.X), lower=True, check_finite=False).T
         return Nystrom(gram, Z, L, jitter, DiagonalPlusLowRank(N, U))
 
@@ -76,15 +73,6 @@ class Nystrom:
         cross, in_Z = self.gram.weighted_gradient(self.Z, self.gram.X, 2.0 * GM.T)
         inner, in_Z_twice = self.gram.weighted_gradient(self.Z, self.Z, W_ZZ)
         return added(cross, inner), in_Z + 2.0 * in_Z_twice
-
-
-def _factor(K: np.ndarray) -> tuple[np.ndarray, float]:
-    for jitter in JITTERS:
-        K_jittered = K + jitter * np.trace(K) / len(K) * np.eye(len(K))
-        L, failed = scipy.linalg.lapack.dpotrf(K_jittered, lower=1, clean=1)
-        if not failed and np.isfinite(L).all():
-            return L, jitter
-    raise np.linalg.LinAlgError("k(Z, Z) is not positive definite")
 
 
 def _right_solve(A: np.ndarray, L: np.ndarray) -> np.ndarray:

@@ -16,6 +16,9 @@ from itergp.linalg.gram import Gram
 
 # relative to the largest k(x, x), tried in turn if K + N is singular to rounding
 JITTERS = (0.0, 1e-13, 1e-11, 1e-9)
+# of k(Z, Z), relative to its mean diagonal. Inducing variables f(z) + noise are inducing variables too, so a
+# bound remains a bound with any jitter.
+SMALL_JITTERS = (1e-10, 1e-8, 1e-6)
 WHOLE, BLOCK = 2048, 512  # rows of one LAPACK call, and of a block
 # features of pairs between two ticks, a fraction of a second; and what an entry costs on top of them
 ENTRIES, OTHER = 5e8, 250.0
@@ -95,3 +98,12 @@ def inverse(L: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
             tick()
             L[i : i + BLOCK, j : j + BLOCK] = left @ L[i:, j : j + BLOCK]
     return L
+
+
+def small_factor(K: np.ndarray) -> tuple[np.ndarray, float]:
+    """L with L L^T = K + jitter * mean(diagonal), for a small matrix without noise, and that jitter."""
+    for jitter in SMALL_JITTERS:
+        L, failed = dpotrf(K + jitter * np.trace(K) / len(K) * np.eye(len(K)), lower=1, clean=1)
+        if not failed and np.isfinite(L).all():
+            return L, jitter
+    raise np.linalg.LinAlgError("k(Z, Z) is not positive definite to rounding")
