@@ -10,7 +10,7 @@ from itergp import InputError, Matern32
 from itergp.data.rows import Rows
 from itergp.learning.exact import exact
 from itergp.learning.inducing import sgpr, svgp
-from itergp.learning.nystrom import JITTERS
+from itergp.linalg.cholesky import SMALL_JITTERS
 
 Z = np.random.default_rng(5).uniform(-1, 1, (7, 2))
 
@@ -19,7 +19,7 @@ def dense_bound(kernel, data, Z, noise):
     """Titsias (2009), Eq. 9, for the observations before merging."""
     X, n = data.X_all, len(data.X_all)
     K_ZZ = kernel(Z, Z)
-    K_ZZ = K_ZZ + JITTERS[0] * np.mean(np.diag(K_ZZ)) * np.eye(len(Z))
+    K_ZZ = K_ZZ + SMALL_JITTERS[0] * np.mean(np.diag(K_ZZ)) * np.eye(len(Z))
     Q = kernel(X, Z) @ np.linalg.solve(K_ZZ, kernel(Z, X))
     missing = data.y_all.shape[1] * np.trace(kernel(X, X) - Q) / (2.0 * noise)
     return (negative_log_density(Q + noise * np.eye(n), data.y_all) + missing) / n
