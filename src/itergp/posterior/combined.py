@@ -145,7 +145,9 @@ class Posterior:
         if policy is None:
             if new.size > NEW_ROWS:
                 new = np.sort(
-                    np.random.default_rng([state.seed, state.counter]).choice(new, NEW_ROWS, replace=False)
+                    np.random.default_rng([int(state.seed), int(state.counter)]).choice(
+                        new, NEW_ROWS, replace=False
+                    )
                 )
             policy = UnitVector(order=new, block_size=min(new.size, 64))
         stop = MaxActions(new.size) if stop is None else stop

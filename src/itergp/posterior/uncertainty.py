@@ -245,7 +245,9 @@ def computational_share(posterior: "Posterior", X: np.ndarray, probes: int, pass
     problem, state = posterior.problem, posterior.state
     if is_exact(posterior):
         return Share(0.0, 0.0, 0.0, probes)
-    signs = np.random.default_rng([state.seed, state.counter, 7]).choice([-1.0, 1.0], (len(X), probes))
+    signs = np.random.default_rng([int(state.seed), int(state.counter), 7]).choice(
+        [-1.0, 1.0], (len(X), probes)
+    )
     K_x = problem.gram.cross_transposed(X, signs)
     some = [slice(start, start + POINTS) for start in range(0, len(X), POINTS)]
     k0 = sum((signs[rows] * (problem.gram.dense(X[rows], X) @ signs)).sum(axis=0) for rows in some)
