@@ -81,10 +81,8 @@ def _relevances(fit: Fit, names: list[str]) -> list[Values]:
 
 def _variance(fit: Fit) -> float:
     """Variance of the training targets in units of y squared, including the scatter within merged rows."""
-    y, counts = fit.posterior.problem.y, fit.counts
-    total = counts.sum()
-    mean = (counts * y).sum() / total
-    return float(((counts * (y - mean) ** 2).sum() + fit.scatter) / total * fit.scaling.y_scale**2)
+    mean = np.average(fit.data.y, weights=fit.counts)
+    return replace(fit.data, y=fit.data.y - mean).variance * float(fit.scaling.y_scale) ** 2
 
 
 # Predictions.

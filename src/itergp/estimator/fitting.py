@@ -55,10 +55,9 @@ def fit_rows(
     """Scale, learn and act, regardless of any earlier fit."""
     check_flags(asked)
     scaling = Scaling.of(X, y) if asked["normalize"] else Scaling.none(X, y)
-    plan = planned(asked, scaling.inputs(X), scaling.targets(y), clock.budget)
-    residual = scaling.y_scale * centred(
-        Prior(plan.start.kernel, plan.mean), scaling.inputs(X), scaling.targets(y)
-    )
+    inputs, targets = scaling.inputs(X), scaling.targets(y)
+    plan = planned(asked, inputs, targets, clock.budget)
+    residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), inputs, targets)
     first = FirstRows.of(X, y, residual, plan.learns, before)
     plan = replace(plan, learnable=telling(residual, y) > 0)
     watch.checkpoint, found = open_checkpoint(checkpoint, plan)

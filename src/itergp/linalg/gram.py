@@ -78,11 +78,9 @@ class Gram:
     ) -> None:
         X = inputs("X", X)
         kernel.check_features(X.shape[1])
-        dtype = (
-            ("float32" if X.shape[0] > FLOAT32_ROWS else "float64")
-            if compute.dtype == "auto"
-            else compute.dtype
-        )
+        dtype = compute.dtype
+        if dtype == "auto":
+            dtype = "float32" if X.shape[0] > FLOAT32_ROWS else "float64"
         self.kernel, self.X, self.compute = kernel, X, compute
         self.dtype = np.dtype(dtype)
         self.engine, self.engine_reason = choose(compute, kernel, *X.shape)

@@ -69,13 +69,12 @@ class Belief:
         self, Q: Any, KQ: np.ndarray, tau: np.ndarray, W: np.ndarray, L_bb: np.ndarray, z: np.ndarray
     ) -> "Belief":
         """Add a block of columns, none of them accepted yet: the belief itself is unchanged."""
-        N = self.problem.N[:, None]
         more = replace(
             self,
             basis=self.basis.append(Q, KQ),
             blocks=(*self.blocks, self.basis.size + KQ.shape[1]),
             factor=self.factor.append(W, L_bb),
-            factor_A=self.factor_A and _extend_A(self.factor_A, self.basis, Q, N),
+            factor_A=self.factor_A and _extend_A(self.factor_A, self.basis, Q, self.problem.N),
             z=np.concatenate([self.z, z]),
             tau=np.concatenate([self.tau, tau]),
         )
@@ -233,7 +232,7 @@ def _logdet(L: np.ndarray) -> float:
 
 def _extend_A(factor: Factor, basis: Basis, Q: Any, N: np.ndarray) -> Factor:
     """The factor of A = Q^T N Q with the columns of another block."""
-    NQ = N * dense(Q)
+    NQ = times_noise(N, Q)
     W = factor.solve(basis.inner(NQ))
     A = np.asarray(Q.T @ NQ)
     return factor.append(W, np.linalg.cholesky((A + A.T) / 2 - W.T @ W))
@@ -242,6 +241,15 @@ def _extend_A(factor: Factor, basis: Basis, Q: Any, N: np.ndarray) -> Factor:
 def dense(Q: Any) -> np.ndarray:
     """Actions, dense or SciPy-sparse, as a dense array."""
     return Q if isinstance(Q, np.ndarray) else Q.toarray()
+
+
+def times_noise(N: np.ndarray, Q: Any) -> np.ndarray:
+    """N Q, dense; in place for sparse actions, whose dense form is a new array already."""
+    if isinstance(Q, np.ndarray):
+        return N[:, None] * Q
+    NQ = Q.toarray()
+    NQ *= N[:, None]
+    return NQ
 
 
 def trace_of_solve(factor: Factor, A: np.ndarray, rank: int) -> float:

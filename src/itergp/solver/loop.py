@@ -13,7 +13,7 @@ from itergp.linalg.basis import cholesky_keeping
 from itergp.linalg.blas import NARROW, blas_threads
 from itergp.linalg.engines import Tick, no_tick
 from itergp.solver.actions import Block, checked, orthonormal, unit_length
-from itergp.solver.belief import FINER, Belief, dense
+from itergp.solver.belief import FINER, Belief, dense, times_noise
 from itergp.solver.schedule import entered, next_turn
 from itergp.solver.state import State, Status
 
@@ -40,7 +40,7 @@ def step(state: State, policy: Any, room: float = np.inf, tick: Tick = no_tick) 
 def _threads_of_blas(state: State) -> AbstractContextManager[Any]:
     """One thread while blocks are narrow and the engine has its own threads: BLAS threads would interfere."""
     narrow = len(state.blocks) > 1 and state.blocks[-1] - state.blocks[-2] <= NARROW
-    return blas_threads(1 if narrow and getattr(state.problem.gram.engine, "own_threads", False) else None)
+    return blas_threads(1 if narrow and state.problem.gram.engine.own_threads else None)
 
 
 def propose(state: State, policy: Any) -> tuple[State, Any]:
@@ -69,7 +69,7 @@ def observe(state: State, policy: Any) -> State:
     if not block.width:
         return _nothing_new(_idle(state, S.shape[1]), Status.ACTIONS_EXHAUSTED)
     # G = Q^T K Q + Q^T N Q + diag(tau), the old rows against the new columns and the new block
-    NQ = belief.problem.N[:, None] * dense(block.Q)
+    NQ = times_noise(belief.problem.N, block.Q)
     K_hat_Q = block.KQ + NQ
     W = belief.factor.solve(_cross_block(belief, block, K_hat_Q, NQ))
     G_bb = np.asarray(block.Q.T @ K_hat_Q)
