@@ -13,7 +13,7 @@ from itergp import IterGPRegressor, LearningWarning, Matern32, Status
 from itergp.cli.commands import app
 from itergp.learning import learn
 from itergp.learning.endings import FEW, Ending, Learning
-from itergp.learning.training import Run
+from itergp.learning.run import Run
 from itergp.report.page.card import card
 
 DATA = make_data(60)

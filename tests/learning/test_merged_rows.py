@@ -9,7 +9,7 @@ from itergp import IterGPRegressor, Matern32
 from itergp.data.rows import merge_rows
 from itergp.learning import learn
 from itergp.learning.parameters import PRIOR_WIDTH
-from itergp.learning.training import METHODS
+from itergp.learning.stages import METHODS
 from itergp.prior.parameters import parameters
 
 ROWS = 200

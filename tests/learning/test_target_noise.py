@@ -9,7 +9,8 @@ from itergp import InputError, Matern32
 from itergp.data.rows import Rows, merge_rows
 from itergp.learning import learn
 from itergp.learning.parameters import NOISE_RANGE, Evaluation, Space
-from itergp.learning.training import Run, _stages
+from itergp.learning.run import Run
+from itergp.learning.stages import stages
 from itergp.linalg.compute import Compute
 from itergp.prior.parameters import parameters, with_parameters
 
@@ -30,7 +31,7 @@ def objective(method, rows, noise):
     space = Space.of(START, noise, rows)
     run = Run(space, space.vector(START, noise), None, None)
     found = []
-    for stage in _stages(method, rows, run, 0, Compute()):
+    for stage in stages(method, rows, run, 0, Compute()):
         found.append(stage[1])
         run.objective = 0.0  # settled at once
     return found[-1]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from itergp import Matern32
-from itergp.learning import learn, training
+from itergp.learning import learn, stages
 from itergp.learning.endings import Ending
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Evaluation
@@ -33,7 +33,7 @@ class Clock:
             return Timed(rows, given, tick=tick, seconds=per_row * size, clock=clock)
 
         monkeypatch.setattr(NeighbourLikelihood, "at", staticmethod(at))
-        monkeypatch.setattr(training.time, "perf_counter", lambda: clock.now)
+        monkeypatch.setattr(stages.time, "perf_counter", lambda: clock.now)
 
     def spend(self, seconds, tick):
         for _ in range(10):
@@ -97,10 +97,10 @@ def test_what_is_counted_has_no_such_stages(monkeypatch):
 
 def test_the_exact_likelihood_begins_with_a_few_rows_where_time_is_short(monkeypatch):
     X = made_up(600)[0]
-    for seconds_of_few, stages in ((0.1, ("exact, a few rows", "exact")), (1e-3, ("exact",))):
-        monkeypatch.setattr(training.Run, "seconds_of", lambda run, objective, taken=seconds_of_few: taken)
+    for seconds_of_few, expected in ((0.1, ("exact, a few rows", "exact")), (1e-3, ("exact",))):
+        monkeypatch.setattr(stages.Run, "seconds_of", lambda run, objective, taken=seconds_of_few: taken)
         found = learn(X, np.sin(X[:, 0]), START, 0.1, seconds=30.0)
-        assert found.stages == stages
+        assert found.stages == expected
         assert found.ended in (Ending.CONVERGED, Ending.BUDGET)
 
 
@@ -108,5 +108,5 @@ def test_with_time_enough_no_few_rows_mislead(monkeypatch):
     clock = Clock(monkeypatch, 2e-9, 2e-5)
     found = learn(*made_up(150_000), START, 0.1, learn_noise=False, seconds=20.0)
     assert found.stages[0] == "neighbours, a small batch"
-    assert clock.work[0] == (training.PROBE, training.POOL)
+    assert clock.work[0] == (stages.PROBE, stages.POOL)
     assert clock.work[1] == (1500, 150_000)

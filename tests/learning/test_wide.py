@@ -11,7 +11,7 @@ from oracles import assert_slopes, repeated
 
 from itergp import RBF, IterGPRegressor, Matern12, Matern32, Matern52, RationalQuadratic
 from itergp.data.rows import Rows
-from itergp.learning import learn, training, wide
+from itergp.learning import learn, run as running, wide
 from itergp.learning.endings import Ending
 from itergp.learning.exact import exact
 from itergp.learning.parameters import Evaluation
@@ -142,7 +142,7 @@ def test_a_choice_that_does_not_pay_leaves_all_as_it_was(monkeypatch):
     monkeypatch.setattr(wide, "FIRST", 0)
     shared = learn(X, y - y.mean(), ard(70), 0.1)
     monkeypatch.setattr(wide, "FIRST", 2)
-    monkeypatch.setattr(training.Run, "attempt", _priceless(training.Run.attempt))
+    monkeypatch.setattr(running.Run, "attempt", _priceless(running.Run.attempt))
     attempted = learn(X, y - y.mean(), ard(70), 0.1)
     assert any("apart" in stage for stage in attempted.stages)
     np.testing.assert_array_equal(attempted.kernel.kernel.lengthscale, shared.kernel.kernel.lengthscale)
@@ -200,10 +200,10 @@ def test_a_limit_is_kept_and_what_was_learned_before_it_stays(monkeypatch, limit
     def tick(run):
         now[0] += 1.0
         if run.left <= 0:
-            raise training.OutOfTime
+            raise running.OutOfTime
 
-    monkeypatch.setattr(training.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(training.Run, "tick", tick)
+    monkeypatch.setattr(running.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(running.Run, "tick", tick)
     X, y = sparse(400, 100)
     found = learn(X, y - y.mean(), ard(100), 0.1, seconds=limit)
     assert now[0] <= limit + 1.0 or found.ended is not Ending.BUDGET
@@ -221,7 +221,7 @@ def test_an_attempt_that_the_clock_cuts_is_taken_back(monkeypatch):
 
     def evaluate(self, kernel, noise):
         if len(self.shared.chosen):
-            raise training.OutOfTime
+            raise running.OutOfTime
         return whole(self, kernel, noise)
 
     monkeypatch.setattr(wide.SharedLikelihood, "__call__", evaluate)

@@ -14,7 +14,9 @@ from itergp.estimator.names import Translated
 from itergp.estimator.progress import Watch
 from itergp.fitted.fit import Free, Noise
 from itergp.learning.endings import Ending, Learning
-from itergp.learning.training import METHODS, Learned, learn_rows
+from itergp.learning.run import Learned
+from itergp.learning.stages import METHODS
+from itergp.learning.training import learn_rows
 from itergp.linalg.compute import Compute
 from itergp.prior.gp import Prior
 from itergp.prior.kernel import Kernel

@@ -36,7 +36,7 @@ from itergp.prior.parameters import parameters, with_parameters
 from itergp.prior.stationary import Stationary
 
 if TYPE_CHECKING:
-    from itergp.learning.training import Run, Stage
+    from itergp.learning.run import Run, Stage
 
 WIDE = 8  # up to this number of features each has its own lengthscale from the start, however few the rows
 ROWS_PER_FEATURE = 20  # with more, each feature has its own lengthscale anyway

@@ -1,0 +1,193 @@
+"""One run of an optimiser in stages: the best point so far, the clock, the trace.
+
+The best point seen is returned whatever ends a stage: convergence, the clock, Ctrl-C.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from itergp.data.rows import Rows
+from itergp.learning.endings import Ending, Learning
+from itergp.learning.evaluation import over_targets
+from itergp.learning.parameters import Objective, Space
+from itergp.learning.wide import Shared
+from itergp.prior.kernel import Kernel
+
+Stage = tuple[str, Objective, int]  # a name, what is minimised, and for how many iterations
+
+
+@dataclass(frozen=True)
+class Record:
+    """One step of an optimiser."""
+
+    stage: str
+    iteration: int
+    objective: float  # nats per observation
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """Where learning ended."""
+
+    kernel: Kernel
+    noise: Any  # a number, or one per target
+    objective: float
+    trace: tuple[Record, ...] = ()
+    stages: tuple[str, ...] = ()
+    at_bounds: tuple[str, ...] = ()
+    ended: Ending = Ending.CONVERGED
+
+    @property
+    def interrupted(self) -> bool:
+        return self.ended is Ending.INTERRUPTED
+
+    @property
+    def learning(self) -> Learning:
+        return Learning(self.ended, len(self.trace))
+
+
+class OutOfTime(Exception):  # noqa: N818 (no error)
+    """The clock ran out inside an evaluation."""
+
+
+class Enough(Exception):  # noqa: N818 (no error)
+    """The callback asked to stop."""
+
+
+@dataclass(frozen=True, eq=False)
+class Before:
+    """Where an attempt began, and by how much it must lower the objective."""
+
+    shared: Shared | None
+    space: Space
+    theta: np.ndarray
+    objective: float
+    ended: Ending
+    price: float
+
+
+@dataclass(eq=False)
+class Run:
+    """Shared by the stages of one call: the best point so far, the clock, the trace."""
+
+    space: Space
+    theta: np.ndarray
+    seconds: float | None
+    callback: Callable[[Record], Any] | None
+    began: float = field(default_factory=lambda: time.perf_counter())
+    objective: float = np.inf
+    trace: list[Record] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
+    ended: Ending = Ending.NOT_ASKED  # of the last stage, or of all
+    per_evaluation: float = 0.0  # seconds, of the last stage
+    per_pair: float = 0.0  # seconds, of the last search for neighbours
+    batch: int = 1  # rows of the last stage with neighbours
+    # tolerance at which an optimiser has converged: SciPy's default
+    tolerance: float = 1e7 * float(np.finfo(np.float64).eps)
+    shared: Shared | None = None  # if the space is that of a reduced kernel
+    before: "Before | None" = None  # an attempt
+
+    @property
+    def left(self) -> float:
+        return np.inf if self.seconds is None else self.seconds - (time.perf_counter() - self.began)
+
+    def tick(self) -> None:
+        if self.left <= 0:
+            raise OutOfTime
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.space.values(self.theta)[0]
+
+    def seconds_of(self, objective: Objective) -> float:
+        """The time of one evaluation."""
+        began = time.perf_counter()
+        objective(*self.space.values(self.theta))
+        return time.perf_counter() - began
+
+    def summed(self, rows: Rows, make: Callable[[Rows], Objective]) -> Objective:
+        """The objective of these rows; if each target has its own noise, the sum over targets."""
+        return (
+            make(rows)
+            if np.ndim(self.space.noise) == 0
+            else over_targets([make(of_target) for of_target in rows.each()])
+        )
+
+    def reduce(self, shared: Shared, kernel: Kernel, noise: Any, rows: Rows) -> None:
+        """Continue with a reduced kernel."""
+        self.shared, self.space = shared, shared.space(kernel, noise, rows, self.space.learn_noise)
+        self.theta = self.space.vector(kernel, noise)
+
+    def attempt(self, shared: Shared, kernel: Kernel, noise: Any, rows: Rows, price: float) -> None:
+        """The same, for a stage that must lower the objective by `price`: see `settle`."""
+        self.before = Before(self.shared, self.space, self.theta, self.objective, self.ended, price)
+        self.reduce(shared, kernel, noise, rows)
+
+    def settle(self) -> bool:
+        """After an attempt: whether it was worth its price; if not, it is undone."""
+        before, self.before = self.before, None
+        if before is None or before.objective - self.objective > before.price:
+            return True
+        self.shared, self.space, self.theta, self.objective = (
+            before.shared,
+            before.space,
+            before.theta,
+            before.objective,
+        )
+        self.ended = before.ended
+        return False
+
+    def found(self) -> tuple[Kernel, Any, tuple[str, ...]]:
+        """The kernel, the noise, and the parameters that ended at the edge of their range."""
+        self.settle()
+        (kernel, noise), names = self.space.values(self.theta), self.space.at_bounds(self.theta)
+        if self.shared is None:
+            return kernel, noise, names
+        return self.shared.expanded(kernel), noise, tuple(map(self.shared.name, names))
+
+    def minimise(self, name: str, objective: Objective, iterations: int) -> None:
+        """L-BFGS-B from the best point so far. The best point found is kept even if it is interrupted."""
+        self.stages.append(name)
+        reached, self.objective, evaluations, began = self.objective, np.inf, 0, time.perf_counter()
+        best = self.theta
+
+        def total(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            nonlocal best, evaluations
+            self.tick()
+            found, (penalty, pull) = objective(*self.space.values(theta)), self.space.prior(theta)
+            evaluations += 1
+            value = found.value + penalty
+            if value < self.objective:
+                self.objective, best = value, theta.copy()
+            return value, self.space.slope(found, theta) + pull
+
+        def after(_: np.ndarray) -> None:
+            record = Record(name, len(self.trace), self.objective, time.perf_counter() - self.began)
+            self.trace.append(record)
+            if self.callback is not None and self.callback(record):
+                raise Enough
+
+        try:
+            options = {"maxiter": iterations, "maxcor": 20, "ftol": self.tolerance}
+            found = minimize(
+                total,
+                best,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=self.space.bounds,
+                callback=after,
+                options=options,
+            )
+            self.ended = Ending.LIMIT if found.nit >= iterations else Ending.CONVERGED
+        finally:
+            # the clock ended the stage before it began: the result of the last one still holds
+            if not evaluations:
+                self.objective = reached
+            self.theta = best
+            self.per_evaluation = (time.perf_counter() - began) / max(1, evaluations)

@@ -1,0 +1,189 @@
+"""The methods of learning: each is a generator of stages, created when the previous one has ended."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from itergp.data.rows import Rows
+from itergp.learning.endings import Ending
+from itergp.learning.neighbours import NeighbourLikelihood
+from itergp.learning.parameters import Objective
+from itergp.learning.run import Run, Stage
+from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
+from itergp.limits import EXACT_LIKELIHOOD_ROWS
+from itergp.linalg.compute import Compute
+
+SMALL_BATCH, NEIGHBOURS = 3000, 30
+SUBSET, INDUCING_POINTS, BLOCK = 2000, 512, 256
+FEW_ROWS, FEWEST_ROWS, FEW_EXACT_ROWS = 1000, 100, 250  # rows to begin with if time is short
+EVALUATIONS = 20  # evaluations of an objective in some 15 iterations
+PROBE, POOL = 256, 20_000  # rows timed beforehand, and the fewest among which a batch has its neighbours
+SEARCH_SHARE = 0.25  # share of the remaining time for finding the neighbours of a batch
+ROUNDS = 6  # rounds of updating the neighbours, at most
+SETTLED = 1e-3  # nats per observation that updating the neighbours must still gain
+
+
+def stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    """The stages of a method, each created when the previous one has ended, to start from its result."""
+    if method in ("auto", "exact", "subset") and is_wide(run.kernel, rows):
+        return wide_stages(rows, run, seed, rows.n if method == "exact" else MOST_ROWS)
+    if method == "auto":
+        method = "exact" if rows.n <= EXACT_LIKELIHOOD_ROWS else "neighbours"
+    return STAGES[method](rows, run, seed, compute) if method in STAGES else iter(())
+
+
+def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    from itergp.learning.exact import exact
+
+    def of(some: Rows) -> Objective:
+        return run.summed(some, lambda of: exact(of, compute=compute, tick=run.tick))
+
+    if run.seconds is not None and rows.n > 2 * FEW_EXACT_ROWS:
+        few = of(_few(rows, FEW_EXACT_ROWS, seed))
+        if EVALUATIONS * run.seconds_of(few) * (rows.n / FEW_EXACT_ROWS) ** 3 > 0.5 * run.left:
+            yield "exact, a few rows", few, 15
+    yield "exact", of(rows), 200
+
+
+def _subset(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    from itergp.learning.exact import subset
+
+    how: dict[str, Any] = {"seed": seed, "compute": compute, "tick": run.tick}
+    yield "subset", run.summed(rows, lambda of: subset(of, SUBSET, **how)), 50
+
+
+def _iterative(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    """The likelihood of all rows by products with K, starting from the result on a subset."""
+    from itergp.learning.iterative import iterative
+
+    yield from _subset(rows, run, seed, compute)
+    how: dict[str, Any] = {"seed": seed, "compute": compute, "tick": run.tick}
+    yield "iterative", run.summed(rows, lambda of: iterative(of, **how)), 30
+
+
+def _sgpr(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    from itergp.learning.inducing import sgpr
+
+    how: dict[str, Any] = {"seed": seed, "compute": compute}
+    yield (
+        "inducing points",
+        run.summed(rows, lambda of: sgpr(of, INDUCING_POINTS, **how)),
+        100,
+    )
+
+
+def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    """The computation-aware ELBO of pseudo-inputs, after the neighbours; actions are renewed twice."""
+    from itergp.learning.actions import elbo
+    from itergp.posterior.combined import condition
+    from itergp.prior.gp import Prior
+    from itergp.solver.policies import PseudoInput
+    from itergp.solver.stopping import MaxActions
+
+    def with_actions() -> Objective:
+        kernel, noise = run.space.values(run.theta)
+        block, N = PseudoInput(block_size=BLOCK), rows.N(float(np.min(noise)))
+        Q = condition(
+            Prior(kernel), rows.X, rows.Y, N, block, MaxActions(min(BLOCK, rows.n)), compute, seed
+        ).actions
+        return run.summed(rows, lambda of: elbo(of, Q, compute=compute, tick=run.tick))
+
+    yield from _neighbours(rows, run, seed, compute)
+    for _ in range(3):
+        yield "computation-aware ELBO", with_actions(), 10
+
+
+def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    """A small batch while the metric is still inaccurate, then all rows, updating the neighbours between
+    rounds.
+
+    Within a time limit, a batch has its neighbours among as many rows as can be searched in a share of the
+    time: it is the likelihood of those rows. If even the first batch might take too long, a few rows come
+    first, so that something is learned in any case. Otherwise they do not, since few rows can mislead if
+    there are many features.
+    """
+
+    def at(batch: int | None, m: int, pool: int | None = None) -> Objective:
+        some, began = rows if pool is None or pool >= rows.n else _few(rows, pool, seed), time.perf_counter()
+        found = NeighbourLikelihood.at(run.kernel, some, m, batch, seed, compute, run.tick)
+        run.batch = found.batch
+        run.per_pair = 2.0 * (time.perf_counter() - began) / (run.batch * some.n)
+        # all targets share the neighbours
+        return run.summed(found.rows, lambda of: replace(found, rows=of))
+
+    batch, pool, before = None, None, np.inf
+    few = (
+        0
+        if run.seconds is None or rows.n <= FEW_ROWS
+        else _in_a_hurry(rows.n, run, at(PROBE, NEIGHBOURS // 2, POOL))
+    )
+    if few:
+        yield "neighbours, a few rows", at(None, NEIGHBOURS // 2, few), 15
+    if rows.n > SMALL_BATCH:
+        yield (
+            "neighbours, a small batch",
+            at(SMALL_BATCH // 2, NEIGHBOURS // 2, _searchable(SMALL_BATCH // 2, run)),
+            15,
+        )
+        yield "neighbours, a batch", at(SMALL_BATCH, NEIGHBOURS, _searchable(SMALL_BATCH, run)), 15
+        batch, pool = _affordable(rows.n, run, rounds=2)
+    for _ in range(ROUNDS):
+        yield (
+            "neighbours, all rows" if batch is None else "neighbours, a large batch",
+            at(batch, NEIGHBOURS, pool),
+            15,
+        )
+        if before - run.objective >= SETTLED:
+            before = run.objective
+            continue
+        run.ended = Ending.CONVERGED
+        larger, wider = _affordable(rows.n, run, rounds=1)
+        if batch is None or (larger is not None and larger < 1.5 * batch):
+            return
+        batch, pool, before = larger, wider, np.inf  # there is time for more rows
+
+
+def _few(rows: Rows, count: int, seed: int) -> Rows:
+    return rows.some(np.random.default_rng([seed, count]).permutation(rows.n)[:count])
+
+
+def _in_a_hurry(n: int, run: Run, probe: Objective) -> int:
+    """The number of rows to begin with; 0 if the first batch takes less than half of the time left."""
+    per_row, batch = run.seconds_of(probe) / run.batch, min(n, SMALL_BATCH // 2)
+    search = 0.5 * run.per_pair * batch * n
+    if EVALUATIONS * per_row * batch + search < 0.5 * run.left:
+        return 0
+    return int(min(FEW_ROWS, max(FEWEST_ROWS, 0.5 * run.left / (EVALUATIONS * per_row))))
+
+
+def _searchable(batch: int, run: Run) -> int | None:
+    """Among how many rows a batch's neighbours can be searched in a share of the time left; None: any."""
+    if run.seconds is None:
+        return None
+    return max(POOL, int(2.0 * SEARCH_SHARE * run.left / (batch * max(run.per_pair, 1e-12))))
+
+
+def _affordable(n: int, run: Run, rounds: int) -> tuple[int | None, int | None]:
+    """A batch for which the remaining time allows this many rounds of 15 iterations, each with its search,
+    and the rows among which its neighbours are searched; None: all rows."""
+    pool = min(n, _searchable(SMALL_BATCH, run) or n)
+    per_row = rounds * (15.0 * max(run.per_evaluation, 1e-6) / run.batch + 0.5 * run.per_pair * pool)
+    batch = run.left / per_row
+    if batch >= n <= pool:
+        return None, None
+    return min(pool, max(SMALL_BATCH, int(batch))), pool
+
+
+# The methods of learning by name; a new method only needs an entry here.
+STAGES: dict[str, Callable[[Rows, Run, int, Compute], Iterator[Stage]]] = {
+    "neighbours": _neighbours,
+    "exact": _exact,
+    "iterative": _iterative,
+    "sgpr": _sgpr,
+    "elbo": _elbo,
+    "subset": _subset,
+}
+METHODS = ("auto", *STAGES, "none")
