@@ -35,11 +35,31 @@ def load_table(name):
 
 def load_split(name, split=0):
     """Training and test part of one of the ten fixed splits, standardised with the training part."""
+    X, y, X_new, y_new = load_raw_split(name, split)
+    (m, s), (m_y, s_y) = moments(X), moments(y)
+    return (X - m) / s, (y - m_y) / s_y, (X_new - m) / s, (y_new - m_y) / s_y
+
+
+def moments(values):
+    """Mean and standard deviation of each column, 1 where it is constant."""
+    std = values.std(axis=0)
+    return values.mean(axis=0), np.where(std > 0, std, 1.0)
+
+
+def load_raw_split(name, split=0, test_rows=None):
+    """Training and test part in the units of the data; of the test rows, at most `test_rows`, by a fixed
+    seed."""
     table = np.loadtxt(data_folder() / f"{name}.csv.gz", delimiter=",")
-    test = np.loadtxt(data_folder() / f"{name}.splits.csv.gz", delimiter=",")[:, split] == 1
-    mean, std = table[~test].mean(axis=0), table[~test].std(axis=0)
-    table = (table - mean) / np.where(std > 0, std, 1.0)
-    return table[~test, :-1], table[~test, -1], table[test, :-1], table[test, -1]
+    test = np.loadtxt(data_folder() / f"{name}.splits.csv.gz", delimiter=",", ndmin=2)[:, split] == 1
+    rows = np.flatnonzero(test)
+    if test_rows is not None and test_rows < len(rows):
+        rows = np.sort(np.random.default_rng(0).choice(rows, test_rows, replace=False))
+    return table[~test, :-1], table[~test, -1], table[rows, :-1], table[rows, -1]
+
+
+def kernel_names(kernel):
+    """The kernels that a kernel is made of, such as ["matern32", "linear"]."""
+    return [type(term.kernel).__name__.lower() for term in kernel.terms()]
 
 
 def best_time(function, repeats=5):

@@ -3,17 +3,23 @@
 Split 0 of each data set, standardised with the training part; every run has a process of its own, one
 after the other. Beside itergp: GPyTorch's SGPR (512 inducing points, ARD Matern 3/2, 60 Adam steps at 0.1,
 float32, as it comes) and GPBoost's Vecchia approximation (30 neighbours, `matern_ard` 1.5, maximum
-likelihood, float64). Seconds are those of fit and prediction together; NLL and RMSE are those of the
-standardised target; coverage is that of 95 % intervals. Error bars are one standard error over the test
-rows.
+likelihood, float64). Seconds are those of fit and prediction together, on the clock and of all threads
+(`processor`); RMSE, MAE, CRPS and NLL are those of the standardised target; coverage is that of 95 %
+intervals. Error bars are one standard error over the test rows.
+
+Two sets of places on the map, `modis` and `magnetic` (5,000 of its test rows), are in their own units:
+degrees Celsius and nT. Peers that know only places are there for them: the nearest training row, and linear
+interpolation on a triangulation of all training rows (outside of it, the nearest row).
 
     python benchmarks/learning.py [--datasets parkinsons bike] [--peers sgpr vecchia merged-vecchia]
-                                  [--limit 3600] [--budgets none 10 30 90] [--plot curve.png]
+                                  [--kernel matern12] [--limit 3600] [--budgets none 10 30 90]
+                                  [--plot curve.png]
+    python benchmarks/learning.py --datasets modis magnetic --peers nearest triangulation --budgets 240
     python benchmarks/learning.py --records printed.txt ... --plot curve.png # from what earlier runs
     printed
 
 `--budgets` are seconds for itergp ("none": its default, counted); with several, `--plot` draws NLL over
-the budget.
+the budget. `--kernel` is that of itergp; by default, its default.
 """
 
 import argparse
@@ -21,22 +27,37 @@ import json
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from common import load_split, print_table
+from common import kernel_names, load_raw_split, load_split, moments, print_table
+from itergp import metrics
 
 DATASETS = ("parkinsons", "bike", "protein", "keggdirected", "keggundirected")
+PLACES = {"modis": None, "magnetic": 5000}  # in their own units, and how many test rows are taken
+BATCH = 5000  # test rows that are predicted at a time
+SHOWN = (
+    *("dataset", "method", "budget", "seconds", "processor", "nll", "rmse", "mae", "crps", "coverage"),
+    *("kernel", "noise", "actions"),
+)
 
 
-def itergp_fit(X, y, X_new, budget):
+def itergp_fit(X, y, X_new, budget, kernel=None):
     from itergp import IterGPRegressor
 
-    model = IterGPRegressor(budget=None if budget == "none" else f"{budget}s").fit(X, y)
+    settings = {} if kernel is None else {"kernel": kernel}
+    model = IterGPRegressor(budget=None if budget == "none" else f"{budget}s", **settings).fit(X, y)
     fitted = time.perf_counter()
-    mean, std = model.predict(X_new, return_std=True)
+    batches = [
+        model.predict(X_new[start : start + BATCH], return_std=True) for start in range(0, len(X_new), BATCH)
+    ]
+    mean, std = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     about = {
+        "asked": kernel,
+        "kernel": " ".join(kernel_names(model.kernel_)),
+        "parameters": str(model.kernel_),
         "learned": model.timings_.get("learn", 0.0),
         "predicted": time.perf_counter() - fitted,
         "noise": model.noise_,
@@ -44,6 +65,19 @@ def itergp_fit(X, y, X_new, budget):
         "status": model.status_.name,
     }
     return mean, std**2, about
+
+
+def nearest(X, y, X_new, _):
+    from scipy.spatial import cKDTree
+
+    return y[cKDTree(X[:, :2]).query(X_new[:, :2])[1]], None, {}
+
+
+def triangulation(X, y, X_new, _):
+    from scipy.interpolate import LinearNDInterpolator
+
+    mean = LinearNDInterpolator(X[:, :2], y)(X_new[:, :2])
+    return np.where(np.isnan(mean), nearest(X, y, X_new, _)[0], mean), None, {}
 
 
 def sgpr(X, y, X_new, _):
@@ -113,35 +147,63 @@ def merged_vecchia(X, y, X_new, budget):
 
 PEERS = (("sgpr", "#d95f02", "SGPR (GPyTorch)"), ("vecchia", "#555555", "Vecchia (GPBoost)"))
 FAR = 6.0  # nats above the curve: a peer is named below the panel then, not drawn
-METHODS = {"itergp": itergp_fit, "sgpr": sgpr, "vecchia": vecchia, "merged-vecchia": merged_vecchia}
+METHODS = {
+    "itergp": itergp_fit,
+    "sgpr": sgpr,
+    "vecchia": vecchia,
+    "merged-vecchia": merged_vecchia,
+    "nearest": nearest,
+    "triangulation": triangulation,
+}
 
 
-def worker(method, dataset, budget):
-    """One fit and prediction; prints its record."""
-    X, y, X_new, y_new = load_split(dataset)
-    began = time.perf_counter()
-    mean, variance, about = METHODS[method](X, y, X_new, budget)
-    seconds = time.perf_counter() - began
-    error = y_new - mean
+def scores(y, mean, variance):
+    """Errors of means, and of densities if there are variances."""
+    error = y - mean
+    of_means = {"rmse": metrics.rmse(y, mean), "mae": float(np.mean(np.abs(error)))}
+    if variance is None:
+        return of_means
     terms = 0.5 * np.log(2 * np.pi * variance) + 0.5 * error**2 / variance
-    record = {
-        "dataset": dataset,
-        "method": method,
-        "budget": budget,
-        "rows": len(X),
-        "seconds": seconds,
+    return of_means | {
+        "crps": metrics.crps(y, mean, variance),
         "nll": float(np.mean(terms)),
         "nll_error": float(np.std(terms) / np.sqrt(len(terms))),
-        "rmse": float(np.sqrt(np.mean(error**2))),
-        "coverage": float(np.mean(np.abs(error) < 1.959964 * np.sqrt(variance))),
+        "coverage": metrics.coverage(y, mean, variance),
     }
-    print(json.dumps(record | about), flush=True)
 
 
-def run(method, dataset, budget="none", limit=None):
+def in_units(method, X, y, X_new, *settings):
+    """A method that expects standardised data, on data in their units."""
+    (m, s), (m_y, s_y) = moments(X), moments(y)
+    mean, variance, about = method((X - m) / s, (y - m_y) / s_y, (X_new - m) / s, *settings)
+    return m_y + s_y * mean, s_y**2 * variance, about
+
+
+def worker(name, dataset, budget, *kernel):
+    """One fit and prediction; prints its record."""
+    X, y, X_new, y_new = (
+        load_raw_split(dataset, test_rows=PLACES[dataset]) if dataset in PLACES else load_split(dataset)
+    )
+    method = METHODS[name]
+    if dataset in PLACES and name in ("sgpr", "vecchia", "merged-vecchia"):
+        method = partial(in_units, method)
+    began, processor = time.perf_counter(), time.process_time()
+    mean, variance, about = method(X, y, X_new, budget, *kernel)
+    record = {
+        "dataset": dataset,
+        "method": name,
+        "budget": budget,
+        "rows": len(X),
+        "seconds": time.perf_counter() - began,
+        "processor": time.process_time() - processor,
+    }
+    print(json.dumps(record | scores(y_new, mean, variance) | about), flush=True)
+
+
+def run(method, dataset, budget="none", *kernel, limit=None):
     """A record, from a process of its own; None where the peer is missing, fails, or has not ended after
     `limit` seconds."""
-    command = [sys.executable, __file__, "--worker", json.dumps([method, dataset, budget])]
+    command = [sys.executable, __file__, "--worker", json.dumps([method, dataset, budget, *kernel])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
@@ -210,17 +272,22 @@ def plot(records, path):
     figure.savefig(path, dpi=130)
 
 
+def shown(value):
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else value
+
+
 def main():
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--datasets", nargs="+", default=DATASETS[:4], choices=DATASETS)
+    arguments.add_argument("--datasets", nargs="+", default=DATASETS[:4], choices=(*DATASETS, *PLACES))
     arguments.add_argument(
         "--peers",
         nargs="*",
         default=["sgpr", "vecchia"],
         choices=[name for name in METHODS if name != "itergp"],
     )
+    arguments.add_argument("--kernel", help="of itergp: a name; by default, its default")
     arguments.add_argument("--limit", type=float, help="seconds for each peer")
     arguments.add_argument("--budgets", nargs="+", default=["none"])
     arguments.add_argument("--records", nargs="+", default=[], help="nothing is run: read what was printed")
@@ -236,11 +303,10 @@ def main():
         if line[:1] == "{"
     ]
     for dataset in () if records else options.datasets:
-        records += [run("itergp", dataset, budget) for budget in options.budgets]
+        records += [run("itergp", dataset, budget, options.kernel) for budget in options.budgets]
         records += [run(peer, dataset, limit=options.limit) for peer in options.peers]
     records = [record for record in records if record is not None]
-    shown = ("dataset", "method", "budget", "seconds", "nll", "rmse", "coverage", "noise")
-    print_table(shown, [[f"{r[k]:.3g}" if isinstance(r[k], float) else r[k] for k in shown] for r in records])
+    print_table(SHOWN, [[shown(record.get(key)) for key in SHOWN] for record in records])
     if options.plot:
         plot(records, options.plot)
 
