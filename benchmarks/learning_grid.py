@@ -10,9 +10,10 @@ each side, and for the oracle. `processor` has the seconds of all threads.
                                        [--most-rows 5000] [--records grid.jsonl] [--problems folder]
                                        [--workers 1]
 
-`--cells` takes positions or parts of names (`--list` shows both); `--few` takes as many, evenly spaced. With
-`--records`, records are appended to a file, those that are there are not run again, and the summary is of all
-that were asked for.
+`--kernel true` learns with the smoothness of each draw: what can be had once that is right. `--cells` takes
+positions or parts of names (`--list` shows both); `--few` takes as many, evenly spaced. With `--records`,
+records are appended to a file, those that are there are not run again, and the summary is of all that were
+asked for.
 """
 
 import argparse
@@ -56,11 +57,12 @@ def is_neighbour(true, name):
 
 
 def measure(cell, problem, **settings):
-    """The record of one fit."""
+    """The record of one fit. The kernel "true" is that of the draw, with hyper-parameters to be learned."""
     from itergp import IterGPRegressor
 
+    named = settings | ({"kernel": cell.smoothness} if settings.get("kernel") == "true" else {})
     wall, processor = time.perf_counter(), time.process_time()
-    model = IterGPRegressor(**settings).fit(problem.X, problem.y)
+    model = IterGPRegressor(**named).fit(problem.X, problem.y)
     fitted = time.perf_counter() - wall
     mean, std = model.predict(problem.X_new, return_std=True)
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
@@ -181,7 +183,7 @@ def main():
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--kernel", help="a name; by default, that of the estimator")
+    arguments.add_argument("--kernel", help='a name, or "true"; by default, that of the estimator')
     arguments.add_argument("--budget")
     arguments.add_argument("--cells", nargs="+", help="positions, or parts of names")
     arguments.add_argument("--few", type=int, help="only so many, evenly spaced")
