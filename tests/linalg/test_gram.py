@@ -126,12 +126,13 @@ def test_a_wrong_right_hand_side_is_refused(V):
     ("engine", "dtype"), FLAVOURS + [("native", dtype) for dtype in ("float64", "float32") if NATIVE]
 )
 @pytest.mark.parametrize("columns", [1, 5])
-def test_more_rows_change_no_bit_of_the_products_of_the_old_ones(engine, dtype, columns):
+@pytest.mark.parametrize("kernel", ["matern32", "linear-plus-constant"])
+def test_more_rows_change_no_bit_of_the_products_of_the_old_ones(engine, dtype, kernel, columns):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (1200, 2))
     for old, new in ((1, 1), (40, 30), (200, 200), (320, 400), (513, 511), (700, 500)):
         V = rng.standard_normal((old, columns))
-        gram = Gram(KERNELS["matern32"], X[:old], Compute(dtype, engine=engine))
+        gram = Gram(KERNELS[kernel], X[:old], Compute(dtype, engine=engine))
         grown = gram.extended(X[old : old + new])
         before, padded = gram @ V, np.concatenate([V, np.zeros((new, columns))])
         assert np.array_equal((grown @ padded)[:old], before), (old, new)
@@ -200,6 +201,24 @@ def test_rounding_depends_on_the_rows_reached_alone():
     assert gram.rounding(65) == more.rounding(65)
     assert more.rounding(130) > more.rounding(65)
     assert gram.rounding(65, 0.0, "float64") < 1e-8 * gram.rounding(65)
+
+
+@pytest.mark.parametrize("linear", [Linear(0.1), 3.0 * Linear([0.2, 5.0]) + Linear(0.5).on([1])])
+@pytest.mark.parametrize("engine", ["numpy", "jax", "native"])
+def test_near_rows_are_near_in_the_metric_of_the_part_that_is_not_linear(engine, linear):
+    """A linear part correlates rows that lie far away in the same direction."""
+    if engine == "native" and not NATIVE:
+        pytest.skip("the native engine was not built")
+    X, X_new, metric = inputs(511), inputs(63), np.array([0.3, 2.0])
+    gram = Gram(linear + 0.5 * Matern32(metric), X, Compute(engine=engine))
+    squares = (((X_new[:, None] - X[None]) / metric) ** 2).sum(axis=2)
+    assert np.array_equal(gram.nearest(X_new, 7), np.argsort(squares, axis=1)[:, :7])
+    several = Gram(RBF(metric) + linear + 0.5 * Matern32(metric), X, Compute(engine=engine))
+    assert np.array_equal(several.nearest(X_new, 7), np.argsort(squares, axis=1)[:, :7])
+    earlier = gram.earlier(np.arange(511), 3, np.arange(511)).J
+    among = np.tril(np.ones((511, 511), bool), -1)
+    apart = np.where(among, (((X[:, None] - X[None]) / metric) ** 2).sum(axis=2), np.inf)
+    assert np.array_equal(earlier[3:], np.argsort(apart, axis=1)[3:, :3])
 
 
 def test_threads_are_limited_only_while_it_works():

@@ -20,7 +20,7 @@ from itergp.linalg.engines import Conditionals, Engine, Tick, TileCache, choose,
 from itergp.linalg.index import Index, Once
 from itergp.linalg.libraries import require_working_room
 from itergp.linalg.neighbours import coordinates
-from itergp.prior.kernel import Kernel
+from itergp.prior.kernel import Kernel, without_linear
 from itergp.prior.parameters import Slopes, added, no_slopes, parameters
 from itergp.validate import as_float64, finite, inputs
 
@@ -89,7 +89,10 @@ class Gram:
         record = Record(origin(kernel, X)) if record is None else record
         self._origin, self.work = record.origin, Work(record.passes, record.entries)
         self._diagonal = self._checked(np.array(kernel.diagonal(X), dtype=np.float64))
-        self._k0 = np.maximum.accumulate(self._diagonal)
+        self._local = without_linear(kernel)  # what near rows say more about than others
+        self._rounded = {"float32": self.engine.in_tiles(kernel), "float64": kernel}  # by precision
+        largest = np.maximum.accumulate(self._diagonal)
+        self._k0 = {dtype: self._largest(part, largest) for dtype, part in self._rounded.items()}
         # (rows, value) by precision: the last one requested
         self._amplification: dict[str, tuple[int, float]] = {}
         self._index: Once[Index] = Once()
@@ -175,10 +178,12 @@ class Gram:
         require_bytes(8.0 * self.n * rows.size, f"{rows.size} columns of K", "Ask for fewer at once.")
         return self.dense(self.X, self.X[rows])
 
-    def dense(self, X0: np.ndarray, X1: np.ndarray) -> np.ndarray:
-        """k(X0, X1) in float64 for any points; all kernel entries are computed here, on centred inputs."""
+    def dense(self, X0: np.ndarray, X1: np.ndarray, part: Kernel | None = None) -> np.ndarray:
+        """k(X0, X1), or a part of it, in float64 for any points; all kernel entries are computed here, on
+        centred inputs."""
+        kernel = self.kernel if part is None else part
         with blas_threads(self.compute.threads):
-            out = self.engine.dense(self.kernel, self._centred(X0), self._centred(X1), np.dtype("float64"))
+            out = self.engine.dense(kernel, self._centred(X0), self._centred(X1), np.dtype("float64"))
         self.work.add(0, out.size)
         return self._checked(np.asarray(out, dtype=np.float64))
 
@@ -263,8 +268,9 @@ class Gram:
     # Distances and features.
 
     def embedding(self, X: np.ndarray) -> np.ndarray | None:
-        """Coordinates in which k decreases with Euclidean distance (the kernel's own metric), or None."""
-        return self.kernel.embedding(self._centred(X))
+        """Coordinates in which k, without its linear parts, decreases with Euclidean distance (the kernel's
+        own metric), or None."""
+        return self._local.embedding(self._centred(X))
 
     def features(self, map: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
         """The same features of the kernel, for inputs as given."""
@@ -273,7 +279,7 @@ class Gram:
     def earlier(self, order: np.ndarray, count: int, chosen: np.ndarray, tick: Tick = no_tick) -> "Earlier":
         """The rows in another order, and the `count` nearest earlier rows of the `chosen` ones."""
         X = self._centred(self.X)[order]
-        F, threads = coordinates(self.kernel, X), self.compute.threads
+        F, threads = coordinates(self._local, X), self.compute.threads
         J = self.engine.nearest(F, F, count, "earlier", chosen, threads, tick)
         return Earlier(
             self.engine, X, chosen.astype(np.int32), np.ascontiguousarray(J, dtype=np.int32), threads
@@ -291,9 +297,9 @@ class Gram:
         return Index(F, self.engine, self.compute.threads)
 
     def _most_correlated(self, X: np.ndarray, count: int) -> np.ndarray:
-        out, scale = [], np.sqrt(np.maximum(self._diagonal, 1e-300))
+        out, scale = [], np.sqrt(np.maximum(self._local.diagonal(self.X), 1e-300))
         for start in range(0, len(X), SEARCHED):
-            correlation = np.abs(self.dense(X[start : start + SEARCHED], self.X)) / scale
+            correlation = np.abs(self.dense(X[start : start + SEARCHED], self.X, self._local)) / scale
             top = np.argpartition(-correlation, count - 1, axis=1)[:, :count]
             order = np.argsort(-np.take_along_axis(correlation, top, axis=1), axis=1, kind="stable")
             out.append(np.take_along_axis(top, order, axis=1))
@@ -310,19 +316,29 @@ class Gram:
         `product_norm` is |K q|. Other rows do not enter, so that appending them changes nothing.
         """
         rows, dtype = max(1, rows), dtype or self.dtype.name
+        tau = UNIT[dtype] * (product_norm + self._incoherent(rows, dtype))
+        if self._rounded[dtype] is not self.kernel:  # the rest is added in float64
+            tau = tau + UNIT["float64"] * self._incoherent(rows, "float64")
+        return ROUNDING * tau
+
+    def _incoherent(self, rows: int, dtype: str) -> float:
+        """The part of the rounding error that grows with the square root of the rows, in units of u."""
         amplification = self._amplified(rows, dtype)
         if np.isinf(amplification):
             raise KernelError(
                 f"dtype is float32, which cannot hold the squared distances of {type(self.kernel).__name__}: "
                 "its lengthscale is far below the size of the inputs. Give dtype='float64' or 'auto'."
             )
-        incoherent = float(self._k0[rows - 1]) * amplification * rows**0.5
-        return ROUNDING * UNIT[dtype] * (product_norm + incoherent)
+        return float(self._k0[dtype][rows - 1]) * amplification * rows**0.5
+
+    def _largest(self, part: Kernel, of_kernel: np.ndarray) -> np.ndarray:
+        """The largest variance of this part among the first rows, for each number of rows."""
+        return of_kernel if part is self.kernel else np.maximum.accumulate(part.diagonal(self.X))
 
     def _amplified(self, rows: int, dtype: str) -> float:
         last = self._amplification.get(dtype)  # read once: another thread may request other rows
         if last is None or last[0] != rows:
-            last = rows, self.kernel.amplification(self._centred(self.X[:rows]), dtype)
+            last = rows, self._rounded[dtype].amplification(self._centred(self.X[:rows]), dtype)
             self._amplification[dtype] = last
         return last[1]
 

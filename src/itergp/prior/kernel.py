@@ -6,6 +6,7 @@ other kernels). A field that is not a parameter, such as a list of columns, is m
 `metadata={"static": True}`.
 """
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -325,3 +326,11 @@ class OnColumns(_Combined):
     def finite_features(self) -> RandomFeatures | None:
         features = self.kernel.finite_features()
         return features and (lambda X: features(self._select(X)))
+
+
+def without_linear(kernel: Kernel) -> Kernel:
+    """The kernel without its linear summands (of finite rank, and not stationary); as it is if nothing else
+    remains."""
+    parts = kernel.summands()
+    others = [part for part in parts if part.stationary or part.finite_features() is None]
+    return kernel if len(others) in (0, len(parts)) else functools.reduce(Sum, others)

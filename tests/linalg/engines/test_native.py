@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ KERNELS = {
     "periodic": Periodic(0.9, period=1.7),
     "sum": Matern32(0.5) + 0.5 * RBF(1.5) + Constant(0.3),
     "on-columns": Matern32(0.4).on([0]) + RBF(0.3),
+    "linear": 1.5 * Matern32(0.6) + 0.7 * Linear(0.5) + 0.2 * Linear(2.0).on([0]),
 }
 TOLERANCE = {"float32": 3e-6, "float64": 2e-14}
 
@@ -114,10 +116,52 @@ def test_threads_follow_the_environment(monkeypatch):
     assert native.default_threads() == len(os.sched_getaffinity(0))
 
 
-def test_kernels_that_are_no_sum_of_stationary_ones_are_left_to_other_engines():
+def test_kernels_that_are_no_sum_with_stationary_ones_are_left_to_other_engines():
     assert "stationary" in native.ENGINE.supports(Linear(1.0), 2)
     assert "stationary" in native.ENGINE.supports(RBF(1.0) * RBF(2.0), 2)
-    assert Gram(RBF(1.0) + Linear(1.0), np.ones((3, 2))).engine.name != "native"
+    assert "stationary" in native.ENGINE.supports(RBF(1.0) + RBF(2.0) * Linear(1.0), 2)
+    assert Gram(RBF(1.0) + Linear(1.0), np.ones((3, 2))).engine.name == "native"
+
+
+def test_linear_parts_are_exact_to_double_precision_beside_float32_tiles():
+    """With a stationary part of weight 1e-12, float32 tiles leave no trace in products and matrices."""
+    rng = np.random.default_rng(4)
+    X, V = rng.standard_normal((1500, 3)) + 50.0, rng.standard_normal((1500, 7))
+    kernel = 1e-12 * Matern32(1.0) + 2.0 * Linear([1.0, 0.3, 5.0])
+    K, single = kernel(X, X), np.dtype("float32")
+    out = native.ENGINE.symmetric(kernel, X, V, single, TileCache(0), 0, no_tick)
+    cross = native.ENGINE.product(kernel, X[:9], X, V, single, no_tick)
+    scale = np.abs(K) @ np.abs(V)
+    assert (np.abs(out - K @ V) <= 1e-14 * scale).all()
+    assert (np.abs(cross - K[:9] @ V) <= 1e-14 * scale[:9]).all()
+
+
+def test_tau_covers_the_rounding_of_a_sum_with_a_linear_part_and_knows_that_it_is_added_in_float64():
+    """Linear variances of 1e4 in float32 would cost 1e4 times the rounding of the stationary part."""
+    rng = np.random.default_rng(5)
+    X = 100.0 * rng.standard_normal((2000, 2))
+    kernel, alone = Matern32(20.0) + Linear(1.0), Gram(Matern32(20.0), X, Compute("float32"))
+    gram, numpy = (Gram(kernel, X, Compute("float32", engine=engine)) for engine in ("native", "numpy"))
+    assert gram.rounding(2000) < 2.0 * alone.rounding(2000)
+    assert numpy.rounding(2000) > 1e3 * gram.rounding(2000)
+    Q = np.linalg.qr(rng.standard_normal((2000, 8)))[0]
+    exact = kernel(X, X) @ Q
+    error, size = np.linalg.norm(gram @ Q - exact, axis=0), np.linalg.norm(exact, axis=0)
+    assert (error <= gram.rounding(2000, size)).all()
+
+
+def test_linear_parts_need_memory_linear_in_the_rows():
+    rng = np.random.default_rng(6)
+    V, kernel, most = rng.standard_normal((20_000, 4)), Matern32(1.0) + Linear(1.0), []
+    for n in (10_000, 20_000):
+        X = rng.standard_normal((n, 2))
+        tracemalloc.start()
+        native.ENGINE.symmetric(kernel, X, V[:n], np.dtype("float32"), TileCache(0), 0, no_tick)
+        native.ENGINE.product(kernel, X, X, V[:n], np.dtype("float32"), no_tick)
+        most.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert most[1] < 2.2 * most[0]
+    assert most[1] < 8 * 20_000 * 100
 
 
 def test_a_product_stops_when_asked():

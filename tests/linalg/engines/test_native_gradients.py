@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 from helpers import KERNELS
-from itergp import RBF, Constant, InputError, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
+from itergp import (
+    RBF,
+    Constant,
+    InputError,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    RationalQuadratic,
+)
 from itergp.linalg import engines
 from itergp.linalg.engines import differences
 from itergp.prior.parameters import parameters, with_parameters
@@ -35,10 +45,11 @@ def with_columns(d):
         RationalQuadratic(0.8, alpha=0.7).on([d - 1])
         + 0.4 * Matern52(np.linspace(0.5, 1.5, d))
         + Matern12(1.1)
+        + 0.5 * Linear(np.linspace(2.0, 0.8, d))
     )
-    return (
-        1.7 * (0.6 * inner) + Constant(0.2) + Matern32([0.9] * (d - d // 2)).on(range(d - 1, d // 2 - 1, -1))
-    )
+    backwards = range(d - 1, d // 2 - 1, -1)
+    some = Matern32([0.9] * (d - d // 2)) + Linear(1.4)
+    return 1.7 * (0.6 * inner) + Constant(0.2) + some.on(backwards)
 
 
 def problem(n0, n1, d, r, seed=0):

@@ -19,10 +19,13 @@ KERNELS = {
     "sum": Matern12(1.0) + 0.5 * Matern52([1.0, 2.0, 3.0]),
     "rational-quadratic-and-constant": 3.0 * RationalQuadratic(1.0, alpha=0.7) + 2.0 * Constant(0.4),
     "on-columns": Matern32(0.7).on([0]) + 1.3 * RBF(1.0).on([1, 2]),
+    "linear": 1.7 * Matern32([0.5, 1.0, 2.0]) + 0.3 * Linear([0.7, 2.0, 5.0]),
+    "linear-between": Linear(1.3).on([2, 0]) + RBF(1.0) + 0.5 * Linear(2.0) + Constant(0.2),
+    "linear-alone": 0.5 * Linear(1.5),
 }
 OTHERS = {
     "product": Matern32(1.0) * RBF(2.0),
-    "linear": Linear(1.0) + RBF(1.0),
+    "linear-and-periodic": Linear(1.0) + Periodic(1.0, period=2.0),
     "periodic": Periodic(1.0, period=2.0),
 }
 

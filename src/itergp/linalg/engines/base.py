@@ -72,6 +72,10 @@ class Engine(ABC):
     def supports(self, kernel: Kernel, d: int) -> str:
         """Empty if the engine can evaluate this kernel, else the reason why not."""
 
+    def in_tiles(self, kernel: Kernel) -> Kernel:
+        """The part of the kernel that is rounded to the dtype of the tiles; the rest is added in float64."""
+        return kernel
+
     @abstractmethod
     def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """k(X0, X1), evaluated in `dtype`."""

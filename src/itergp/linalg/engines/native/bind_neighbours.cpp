@@ -37,7 +37,7 @@ void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, co
     std::vector<Term> terms;
     std::ptrdiff_t features = 0;
     for (std::size_t k = 0; k < sizes.size(); ++k) {
-        expect(sizes[k] >= 0 && kinds[k] >= 0 && kinds[k] <= RATIONAL_QUADRATIC, "unknown kind of term");
+        expect(sizes[k] >= 0 && kinds[k] >= 0 && kinds[k] <= LINEAR, "unknown kind of term");
         terms.push_back({sizes[k], kinds[k], weights[k], alphas[k]});
         features += sizes[k];
     }

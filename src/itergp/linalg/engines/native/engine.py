@@ -1,9 +1,9 @@
-"""Tiles in C++ for stationary kernels and their sums, on CPUs: close to the machine's peak.
+"""Tiles in C++ for sums of stationary kernels, on CPUs: close to the machine's peak. Linear parts are added.
 
 The engine reads a kernel as a sum of `weight * profile(|f - f'|^2)`, with the features f computed here in
-float64 and rounded once. Data are padded to whole tiles. Products are split into calls of a fraction of a
-second, so that interrupts and budgets take effect. Panels are assigned to threads in a fixed way, so the same
-number of threads gives the same bits.
+float64 and rounded once; linear parts have a few columns, in float64 (`linear.py`). Data are padded to whole
+tiles. Products are split into calls of a fraction of a second, so that interrupts and budgets take effect.
+Panels are assigned to threads in a fixed way, so the same number of threads gives the same bits.
 """
 
 import os
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from itergp.linalg.engines.base import Conditionals, Engine, Tick, TileCache, no_tick
-from itergp.linalg.engines.native import _tiles, neighbours
+from itergp.linalg.engines.native import _tiles, linear, neighbours
 from itergp.linalg.engines.native.gradients import gradient
 from itergp.linalg.engines.native.layout import BLOCK, blocks, padded, unpadded
-from itergp.linalg.engines.native.leaves import leaves, linear_leaves
+from itergp.linalg.engines.native.leaves import Leaf, differentiable_leaves, leaves
 from itergp.linalg.memory import cores
-from itergp.prior.kernel import Kernel
+from itergp.prior.kernel import Kernel, without_linear
 from itergp.prior.parameters import Slopes
 
 PANEL = _tiles.PANEL
@@ -66,7 +66,12 @@ class NativeEngine(Engine):
         return self if threads is None else NativeEngine(threads)
 
     def supports(self, kernel: Kernel, d: int) -> str:
-        return "" if leaves(kernel) else f"{type(kernel).__name__} is not a sum of stationary kernels"
+        if any(not leaf.linear for leaf in leaves(kernel) or []):
+            return ""
+        return f"{type(kernel).__name__} is not a sum of stationary kernels, or of these and linear ones"
+
+    def in_tiles(self, kernel: Kernel) -> Kernel:
+        return without_linear(kernel)
 
     def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
         # a tile is wider than tall: columns are cheaper as rows, and bitwise the same
@@ -80,6 +85,7 @@ class NativeEngine(Engine):
         step = _panels_per_call(len(X1), 1, X1.shape[1])
         for first in range(0, panels, step):
             call(native, out, first, min(first + step, panels), self._threads())
+        linear.add_dense(_leaves(kernel), X0, X1, out)
         return out
 
     def product(
@@ -98,6 +104,7 @@ class NativeEngine(Engine):
                 call(native, some, sums, first, min(first + step, panels), self._threads())
             width = min(MAX_COLUMNS, V.shape[1] - start)
             out[:, start : start + width] = unpadded(sums, len(X0), width, dtype)
+        linear.add_product(_leaves(kernel), X0, X1, V, out)
         return out
 
     def symmetric(
@@ -118,6 +125,7 @@ class NativeEngine(Engine):
             sums = self._accumulate(some, dtype, store, X.shape[1], first // BLOCK, tick)
             out[:, start : start + width] = unpadded(sums, len(X), width, dtype)
             store.filled = store.filled or (first == 0 and len(store.offsets) > 1)
+        linear.add_product(_leaves(kernel), X, X, V, out)
         return out
 
     def _accumulate(
@@ -162,12 +170,12 @@ class NativeEngine(Engine):
         return neighbours.nearest(F0[places], F1, count, among, places, at_once, tick)
 
     def differentiates(self, kernel: Kernel) -> bool:
-        return linear_leaves(kernel) is not None
+        return differentiable_leaves(kernel) is not None
 
     def likelihood(
         self, kernel: Kernel, given: Conditionals, threads: int | None = None, tick: Tick = no_tick
     ) -> tuple[np.ndarray, Slopes, float]:
-        parts = linear_leaves(kernel)
+        parts = differentiable_leaves(kernel)
         if parts is None:
             return super().likelihood(kernel, given, threads, tick)
         return neighbours.likelihood(parts, given, at_most_cores(threads or self.threads), tick)
@@ -187,12 +195,18 @@ def _panels_per_call(columns_of_K: int, columns: int, features: int) -> int:
     )
 
 
-def _kernel(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> object:
+def _leaves(kernel: Kernel) -> list[Leaf]:
     parts = leaves(kernel)
     assert parts  # `supports` was checked
+    return parts
+
+
+def _kernel(kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> object:
     native = _tiles.Kernel32() if np.dtype(dtype).itemsize == 4 else _tiles.Kernel64()
     same = X0 is X1
-    for leaf in parts:
+    for leaf in _leaves(kernel):
+        if leaf.linear:
+            continue
         right = blocks(leaf.features(X1), dtype)
         left = right if same else blocks(leaf.features(X0), dtype)
         native.add(left, right, leaf.kind, float(leaf.height), leaf.alpha)

@@ -1,9 +1,10 @@
-"""Gradients of sum_ij (A B^T)_ij k(x_i, x'_j) in C++, in float64, for sums of stationary kernels.
+"""Gradients of sum_ij (A B^T)_ij k(x_i, x'_j) in C++, in float64, for sums of stationary
+and linear kernels.
 
 With the constants of the profile inside the features, f = rate * x, every gradient is one of a few sums over
 W = A B^T: of W k for the scales, of W k'(s) (f - f')_c^2 for the lengthscales, and of W k'(s) (f_i - f_j)_c
-over j for the inputs. Each group of 64 rows has its own sums, which are added in a fixed order: the same bits
-for any number of threads.
+over j for the inputs; linear parts need products with A and B alone. Each group of 64 rows has its own sums,
+which are added in a fixed order: the same bits for any number of threads.
 
 Measured against JAX tiles on 2 cores, n = 1,024 to 5,000, d = 1 to 200 (`benchmarks/gradients.py`): two to
 ten times as fast up to r = 64, 1.3 times for r = 256, 0.9 times for r = 1,024, where A B^T dominates both. So
@@ -15,7 +16,8 @@ import numpy as np
 from itergp.errors import InputError
 from itergp.linalg.engines.native import _tiles
 from itergp.linalg.engines.native.layout import blocks
-from itergp.linalg.engines.native.leaves import Leaf, linear_leaves, slopes_of
+from itergp.linalg.engines.native.leaves import Leaf, differentiable_leaves, slopes_of
+from itergp.linalg.engines.native.linear import transposed_product
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import with_parameters
 from itergp.validate import as_float64, finite
@@ -29,19 +31,31 @@ def gradient(
 ) -> tuple[Kernel, np.ndarray] | None:
     """See `Engine.gradient`; None if the kernel is not made of leaves."""
     X0, X1, A, B = _checked(kernel, X0, X1, A, B)
-    parts = linear_leaves(kernel)
+    parts = differentiable_leaves(kernel)
     if parts is None:
         return None
-    in_inputs, found = np.zeros_like(X0), []
+    in_inputs, found, total = np.zeros_like(X0), [], A.sum(axis=0) @ B.sum(axis=0)
     rows, columns = A.any(axis=1), B.any(axis=1)  # weights are often zero on most rows
-    profiles = [leaf for leaf in parts if not leaf.constant]
-    for leaf, sums, slope in _sums(profiles, X0[rows], X1[columns], A[rows], B[columns], threads):
+    X0, X1, A, B, d = X0[rows], X1[columns], A[rows], B[columns], X0.shape[1]
+    profiles = [leaf for leaf in parts if not leaf.constant and not leaf.linear]
+    for leaf, sums, slope in _sums(profiles, X0, X1, A, B, threads):
         found.append((leaf, sums[0], sums[1], sums[TOTALS:] if leaf.lengthscale.ndim else sums[2]))
-        d = X0.shape[1]
         in_inputs[np.ix_(rows, leaf.columns(d))] += 2.0 * leaf.term.weight * leaf.rate(d) * slope
+    for leaf in (leaf for leaf in parts if leaf.linear):
+        products, slope = _linear(leaf, X0, X1, A, B)
+        found.append((leaf, products.sum(), 0.0, products if leaf.lengthscale.ndim else products.sum()))
+        in_inputs[np.ix_(rows, leaf.columns(d))] += leaf.term.weight * leaf.rate(d) * slope
     constants = [leaf for leaf in parts if leaf.constant]
-    slopes = slopes_of(found, constants, A.sum(axis=0) @ B.sum(axis=0))
-    return with_parameters(kernel, slopes, check=False), in_inputs
+    return with_parameters(kernel, slopes_of(found, constants, total), check=False), in_inputs
+
+
+def _linear(
+    leaf: Leaf, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """For a linear part, the sums of W f_c f'_c, and sum_j W f_jc for each row i and feature c."""
+    columns, rate = leaf.columns(X0.shape[1]), leaf.rate(X0.shape[1])
+    left, right = transposed_product(A, X0[:, columns]) * rate, transposed_product(B, X1[:, columns]) * rate
+    return (left * right).sum(axis=0), A @ right
 
 
 def _sums(

@@ -1,4 +1,4 @@
-"""A kernel as the native code reads it: a sum of weight * profile(|f - f'|^2)."""
+"""A kernel as the native code reads it: a sum of weight * profile(|f - f'|^2), and of linear parts."""
 
 import math
 from collections.abc import Iterable
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from itergp.prior.kernel import Kernel, Term
+from itergp.prior.linear import Linear
 from itergp.prior.parameters import Slopes
 from itergp.prior.stationary import RBF, Constant, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
 
@@ -20,6 +21,7 @@ PROFILES: dict[type, tuple[int, float]] = {
     Matern32: (2, 3.0**0.5),
     Matern52: (3, 5.0**0.5),
     RationalQuadratic: (4, 1.0),  # and (2 alpha)^(-1/2)
+    Linear: (5, 1.0),  # f . f'
 }
 
 
@@ -36,6 +38,10 @@ class Leaf:
     @property
     def constant(self) -> bool:
         return type(self.kernel) is Constant
+
+    @property
+    def linear(self) -> bool:
+        return type(self.kernel) is Linear
 
     @property
     def height(self) -> float:
@@ -79,7 +85,7 @@ def leaves(kernel: Kernel) -> list[Leaf] | None:
     return None
 
 
-def linear_leaves(kernel: Kernel) -> list[Leaf] | None:
+def differentiable_leaves(kernel: Kernel) -> list[Leaf] | None:
     """The same if all features are multiples of inputs: gradients of these kernels are computed here."""
     found = leaves(kernel)
     return None if found is None or any(type(leaf.kernel) is Periodic for leaf in found) else found
@@ -89,7 +95,7 @@ def slopes_of(
     profiles: Iterable[tuple[Leaf, float, float, Any]], constants: list[Leaf], total: float
 ) -> Slopes:
     """A gradient by path, from the sums of W k, of its derivative in alpha and of W k'(s) (f - f')_c^2 for
-    each profile, and the sum of W for the constants."""
+    each profile (of W f_c f'_c for each linear part), and the sum of W for the constants."""
     slopes: Slopes = {}
 
     def add(leaf: Leaf, name: str, slope: Any, by_weight: float) -> None:

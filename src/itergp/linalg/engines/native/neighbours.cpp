@@ -90,19 +90,41 @@ void gather(const Likelihood& t, std::ptrdiff_t p, Room& room) {
 
 constexpr int STEP = 4;  // entries of a row at once
 
+inline V dot(const V* x, const V* y, int n) {
+    V sum[4] = {};
+    int k = 0;
+    for (; k + 4 <= n; k += 4)
+        for (int c = 0; c < 4; ++c) sum[c] += x[k + c] * y[k + c];
+    for (; k < n; ++k) sum[0] += x[k] * y[k];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+// Row a of a linear term, with its diagonal: P = f_a . f_b, added to C.
+void products(const Term& term, const V* x, int a, int d, V* P, V* C) {
+    for (int b = 0; b <= a; ++b) {
+        P[b] = dot(x, x - (a - b) * d, term.features);
+        C[b] += term.weight * P[b];
+    }
+}
+
 // C = K + N, and of each term the squared distances S and profiles P.
 void kernels(const Likelihood& t, Room& room) {
     const int d = t.features;
     double k0 = t.constant;
-    for (int k = 0; k < t.n_terms; ++k) k0 += t.terms[k].weight;
+    for (int k = 0; k < t.n_terms; ++k) k0 += t.terms[k].kind == LINEAR ? 0.0 : t.terms[k].weight;
     for (int a = 0; a <= room.m; ++a) {
         const V here = room.N[a] >= 0.0 ? V{} + 1.0 : V{};
         V* C = room.C.data() + at(a, 0);
         for (int b = 0; b < a; ++b) C[b] = V{} + t.constant;
+        C[a] = V{} + k0;
         for (int k = 0, f0 = 0; k < t.n_terms; f0 += t.terms[k++].features) {
             V* S = room.S.data() + (k * at(room.m + 1, 0) + at(a, 0));
             V* P = room.P.data() + (k * at(room.m + 1, 0) + at(a, 0));
             const V* x = room.X.data() + a * d + f0;
+            if (t.terms[k].kind == LINEAR) {
+                products(t.terms[k], x, a, d, P, C);
+                continue;
+            }
             for (int b = 0; b < a; b += STEP) {
                 const int some = std::min(STEP, a - b);
                 V s[STEP] = {};
@@ -121,17 +143,8 @@ void kernels(const Likelihood& t, Room& room) {
             }
         }
         for (int b = 0; b < a; ++b) C[b] *= here * (room.N[b] >= 0.0 ? V{} + 1.0 : V{});
-        C[a] = room.N[a] >= 0.0 ? k0 + room.N[a] : V{} + 1.0;
+        C[a] = room.N[a] >= 0.0 ? C[a] + room.N[a] : V{} + 1.0;
     }
-}
-
-inline V dot(const V* x, const V* y, int n) {
-    V sum[4] = {};
-    int k = 0;
-    for (; k + 4 <= n; k += 4)
-        for (int c = 0; c < 4; ++c) sum[c] += x[k + c] * y[k + c];
-    for (; k < n; ++k) sum[0] += x[k] * y[k];
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 // C becomes its Cholesky factor, with 1 / pivot on the diagonal; the last pivot is the variance of y_i given y_J.
@@ -190,6 +203,23 @@ void conditionals(const Likelihood& t, std::ptrdiff_t p, Room& room) {
         t.values[p + l] = value[l] + 0.5 * t.targets * std::log(2.0 * 3.14159265358979323846 * variance[l]);
 }
 
+// Sums of M against row a of a linear term: M P, and M f_c f'_c for each feature. M is kept for a while.
+V linear_slopes(const Term& term, const Room& room, const V* x, int a, int d, const V* P, V* M, V* of_features) {
+    V total = {};
+    for (int b = 0; b <= a; ++b) {
+        M[b] = b < a ? room.w[a] * room.q[b] + room.w[b] * room.q[a] : room.w[a] * room.q[a];
+        total += M[b] * P[b];
+    }
+    for (int f = 0; f < term.features; f += STEP) {
+        const int some = std::min(STEP, term.features - f);
+        V sum[STEP] = {};
+        for (int b = 0; b <= a; ++b)
+            for (int c = 0; c < STEP; ++c) sum[c] += M[b] * x[f + std::min(c, some - 1) - (a - b) * d];
+        for (int c = 0; c < some; ++c) of_features[f + c] += x[f + c] * sum[c];
+    }
+    return total;
+}
+
 // Sums of M against the derivatives of the kernel.
 void slopes(const Likelihood& t, Room& room) {
     const int d = t.features;
@@ -201,9 +231,13 @@ void slopes(const Likelihood& t, Room& room) {
         noise += M * room.share[a];
         for (int b = 0; b < a; ++b) off += room.w[a] * room.q[b] + room.w[b] * room.q[a];
         for (int k = 0, f0 = 0; k < t.n_terms; f0 += t.terms[k++].features) {
-            const V* S = room.S.data() + (k * at(room.m + 1, 0) + at(a, 0));
+            V* S = room.S.data() + (k * at(room.m + 1, 0) + at(a, 0));
             const V* P = room.P.data() + (k * at(room.m + 1, 0) + at(a, 0));
             const V* x = room.X.data() + a * d + f0;
+            if (t.terms[k].kind == LINEAR) {
+                room.G[2 * k] += linear_slopes(t.terms[k], room, x, a, d, P, S, of_features + f0);
+                continue;
+            }
             V total = {}, in_alpha = {};
             for (int b = 0; b < a; b += STEP) {
                 const int some = std::min(STEP, a - b);
@@ -227,7 +261,8 @@ void slopes(const Likelihood& t, Room& room) {
             room.G[2 * k + 1] += in_alpha;
         }
     }
-    for (int k = 0; k < t.n_terms; ++k) room.G[2 * k] += diagonal;
+    for (int k = 0; k < t.n_terms; ++k)
+        if (t.terms[k].kind != LINEAR) room.G[2 * k] += diagonal;
     of_features[d] += diagonal + off;
     of_features[d + 1] += noise;
 }

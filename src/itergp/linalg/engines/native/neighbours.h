@@ -20,7 +20,7 @@ struct Search {
     std::int32_t* found;     // left_rows x count, nearest first, -1 where there are not so many
 };
 
-// A term weight * profile(|f - f'|^2) of the kernel; the features of all terms lie one after the other.
+// A term weight * profile(|f - f'|^2) of the kernel, or weight * f . f'; the features of all terms lie one after the other.
 struct Term {
     int features;
     int kind;
@@ -42,7 +42,7 @@ struct Likelihood {
     int m;
     double* values;                  // one for each point: summed over targets
     // [chunk][2 * n_terms + features + 2]: of each term sum M P and sum M dP/dalpha; then sum M P'(s) (f - f')_c^2 for each
-    // feature; then for the constant and the noise. M is the derivative in the entries of the kernel matrix.
+    // feature, or sum M f_c f'_c; then for the constant and the noise. M is the derivative in the entries of the kernel matrix.
     double* sums;
 };
 

@@ -42,9 +42,11 @@ def likelihood(
     X, rows, J, d = given.X, given.rows, given.J, given.X.shape[1]
     profiles = [leaf for leaf in parts if not leaf.constant]
     constants = [leaf for leaf in parts if leaf.constant]
-    centred = X - X.mean(axis=0)
+    centred = X - X.mean(axis=0)  # of which linear parts would notice
+    inputs = [(X if leaf.linear else centred)[:, leaf.columns(d)] for leaf in profiles]
     F = np.concatenate(
-        [np.zeros((len(X), 0)), *(centred[:, leaf.columns(d)] * leaf.rate(d) for leaf in profiles)], axis=1
+        [np.zeros((len(X), 0)), *(of * leaf.rate(d) for of, leaf in zip(inputs, profiles, strict=True))],
+        axis=1,
     )
     sizes = [len(leaf.columns(d)) for leaf in profiles]
     terms = (

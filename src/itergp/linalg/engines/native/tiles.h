@@ -11,6 +11,7 @@ constexpr int ROWS = 4;      // rows whose distances are taken at once: the colu
 constexpr int RUN = 32;       // terms summed in the tile's dtype before they join the float64 sum
 
 enum Kind : int { RBF = 0, MATERN12 = 1, MATERN32 = 2, MATERN52 = 3, RATIONAL_QUADRATIC = 4 };
+constexpr int LINEAR = 5;  // no profile: f . f', in the likelihood of neighbours only
 
 // One term of a sum of stationary kernels: weight * profile(|f - f'|^2), with the constants of the profile inside f.
 template <typename T>
