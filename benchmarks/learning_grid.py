@@ -156,6 +156,15 @@ def asked_cells(options):
     return listed
 
 
+def named_settings(kernel, budget):
+    """With the default kernel by its name: records of an earlier default must not pass for those of a new
+    one."""
+    from itergp import IterGPRegressor
+
+    named = {"kernel": IterGPRegressor().kernel if kernel is None else kernel}
+    return named if budget is None else named | {"budget": budget}
+
+
 def recorded(path, settings):
     """Records of the same settings in a file, by cell; those that failed are run again."""
     if path is None or not path.exists():
@@ -204,7 +213,7 @@ def main():
             ["position", "cell", "relevant features"],
             [[problems.cells().index(cell), cell.name, cell.relevant] for cell in listed],
         )
-    settings = {k: v for k, v in (("kernel", options.kernel), ("budget", options.budget)) if v is not None}
+    settings = named_settings(options.kernel, options.budget)
     records = run_all(listed, options, settings)
     right = [r for r in records if "failed" not in r]
     print_table(SHOWN, [[f"{r[k]:.3g}" if isinstance(r[k], float) else r[k] for k in SHOWN] for r in right])

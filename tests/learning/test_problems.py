@@ -1,5 +1,6 @@
 """The problems of benchmarks/learning_grid.py: what they are said to be, and their oracle."""
 
+import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -79,6 +80,16 @@ KNOWN = {
     "rbf": ["matern52", "rbf"],
     "rationalquadratic": ["matern52", "rbf"],
 }
+
+
+def test_records_are_reused_for_the_same_kernel_only(tmp_path):
+    """Also where it is the default, which may change; a fit that failed is run again."""
+    path, mine = tmp_path / "records.jsonl", grid.named_settings(None, None)
+    kept = [{"cell": "a", **mine}, {"cell": "b", "kernel": "other"}, {"cell": "c"}]
+    kept += [{"cell": "d", **mine, "failed": "why"}, {"cell": "e", **mine, "budget": "9s"}]
+    path.write_text("".join(json.dumps(record) + "\n" for record in kept))
+    assert list(grid.recorded(path, mine)) == ["a"]
+    assert list(grid.recorded(path, grid.named_settings("other", None))) == ["b"]
 
 
 def test_kernels_are_named_by_their_parts():
