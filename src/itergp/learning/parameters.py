@@ -13,6 +13,7 @@ import numpy as np
 
 from itergp.data.rows import Rows
 from itergp.prior.kernel import Kernel, OnColumns
+from itergp.prior.linear import Linear
 from itergp.prior.parameters import parameters, with_parameters
 from itergp.prior.stationary import Periodic
 
@@ -21,6 +22,7 @@ SCALE_RANGE = (1e-4, 1e4)  # relative to the targets' variance
 # relative to a feature's spread: its standard deviation without a few outliers
 LENGTH_RANGE = (1e-3, 1e3)
 OTHER_RANGE = (1e-3, 1e3)
+LINEAR_MIDDLE = 30.0  # a linear part has a thousandth of the variance: it is absent as easily as present
 PRIOR_WIDTH = 3.0  # standard deviations of the log-normal priors
 
 
@@ -168,7 +170,8 @@ def _unit(kernel: Kernel, name: str, spread: np.ndarray, variance: float) -> Uni
     if name == "period":
         return spread, LENGTH_RANGE, 1.0
     if name == "lengthscale":  # for Periodic: on circles of radius 1, whatever the units of x
-        return 1.0 if isinstance(kernel, Periodic) else spread, LENGTH_RANGE, float(np.sqrt(spread.size))
+        middle = float(np.sqrt(spread.size)) * (LINEAR_MIDDLE if isinstance(kernel, Linear) else 1.0)
+        return 1.0 if isinstance(kernel, Periodic) else spread, LENGTH_RANGE, middle
     if name in ("scale", "value", "variance"):
         return variance, SCALE_RANGE, 1.0
     return 1.0, OTHER_RANGE, 1.0
