@@ -8,8 +8,9 @@ import threading
 import numpy as np
 import pytest
 
-from itergp import RBF, Compute, IterGPRegressor
-from itergp.linalg import blas
+from itergp import RBF, Compute, IterGPRegressor, Matern32
+from itergp.learning.training import learn
+from itergp.linalg import blas, cholesky
 from itergp.linalg.gram import Gram
 
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -81,6 +82,49 @@ def test_blas_never_gets_more_threads_than_there_are_cores(library):
 def test_a_limit_ends_with_an_error_too(library):
     with pytest.raises(ZeroDivisionError), blas.blas_threads(1):
         1 / 0  # noqa: B018
+    assert library.threads == 16
+
+
+@pytest.fixture
+def dense_work(library, monkeypatch):
+    """The numbers of threads with which dense matrices are factorised and inverted."""
+    seen = []
+
+    def noting(function):
+        def noted(*args, **kwargs):
+            seen.append(library.threads)
+            return function(*args, **kwargs)
+
+        return noted
+
+    for name in ("dpotrf", "dpotri"):
+        monkeypatch.setattr(cholesky, name, noting(getattr(cholesky, name)))
+    return seen
+
+
+ROWS = np.random.default_rng(0).standard_normal((60, 9))
+
+
+@pytest.mark.parametrize("features", [3, 9], ids=["exact", "wide"])
+@pytest.mark.parametrize(
+    ("small", "threads", "expected"), [(60, 4, 1), (60, None, 1), (59, 4, 4), (59, None, 16)]
+)
+def test_small_dense_matrices_have_one_thread_and_others_no_more_than_asked_for(
+    monkeypatch, library, dense_work, features, small, threads, expected
+):
+    monkeypatch.setattr(blas, "SMALL", small)
+    X = ROWS[:, :features]
+    learn(X, X[:, 0], Matern32(np.ones(features)), 0.1, method="exact", compute=Compute(threads=threads))
+    assert set(dense_work) == {expected}
+    assert library.threads == 16
+
+
+@pytest.mark.parametrize("method", ["exact", "neighbours", "iterative", "sgpr", "elbo", "subset"])
+def test_learning_is_bound_to_its_threads_from_beginning_to_end(library, method):
+    seen, how = [], {"compute": Compute(threads=4), "method": method}
+    learn(ROWS, ROWS[:, 0], RBF(3.0), 0.1, callback=lambda _: seen.append(library.threads), **how)
+    assert seen
+    assert set(seen) == {4}
     assert library.threads == 16
 
 

@@ -8,6 +8,7 @@ from itergp.data.rows import Rows
 from itergp.errors import InputError
 from itergp.learning.evaluation import per_observation, sound
 from itergp.learning.parameters import Evaluation, Objective
+from itergp.linalg.blas import dense_threads
 from itergp.linalg.cholesky import cholesky, inverse
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import Tick, no_tick
@@ -64,9 +65,10 @@ def _objective(rows: Rows, compute: Compute, tick: Tick) -> Objective:
 
 def _evaluate(rows: Rows, kernel: Kernel, noise: float, compute: Compute, tick: Tick) -> Evaluation:
     gram = Gram(kernel, rows.X, compute)
-    L, _ = cholesky(gram, rows.N(noise), tick)
-    value, W = value_and_weights(rows, L, tick)
-    slopes = gram.symmetric_gradient(W, tick)
+    with dense_threads(rows.n, compute.threads):
+        L, _ = cholesky(gram, rows.N(noise), tick)
+        value, W = value_and_weights(rows, L, tick)
+        slopes = gram.symmetric_gradient(W, tick)
     return per_observation(rows, noise, value, slopes, float((np.diag(W) / rows.counts).sum()))
 
 

@@ -15,6 +15,7 @@ from itergp.learning.endings import Ending
 from itergp.learning.parameters import Space
 from itergp.learning.run import Enough, Learned, OutOfTime, Record, Run
 from itergp.learning.stages import METHODS, stages
+from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_working_room
 from itergp.prior.kernel import Kernel
@@ -68,8 +69,9 @@ def learn_rows(
     space = Space.of(kernel, noise, rows, learn_noise)
     run = Run(space, space.vector(kernel, noise), seconds, callback)
     try:
-        for name, objective, iterations in stages(method, rows, run, seed, compute):
-            run.minimise(name, objective, iterations)
+        with blas_threads(compute.threads):
+            for name, objective, iterations in stages(method, rows, run, seed, compute):
+                run.minimise(name, objective, iterations)
     except OutOfTime:
         run.ended = Ending.BUDGET
     except Enough:

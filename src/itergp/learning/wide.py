@@ -27,6 +27,7 @@ from itergp.learning.endings import Ending
 from itergp.learning.evaluation import per_observation, sound
 from itergp.learning.exact import value_and_weights
 from itergp.learning.parameters import LENGTH_RANGE, Evaluation, Objective, Space
+from itergp.linalg.blas import dense_threads
 from itergp.linalg.cholesky import with_jitter
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.engines import Tick, no_tick
@@ -163,8 +164,9 @@ class SharedLikelihood:
                 K[here, before] = term.weight * leaf.profile(s)
             return K
 
-        L, _ = with_jitter(matrix, self.rows.N(noise), term.weight, self.tick)
-        return value_and_weights(self.rows, L, self.tick)
+        with dense_threads(self.rows.n):
+            L, _ = with_jitter(matrix, self.rows.N(noise), term.weight, self.tick)
+            return value_and_weights(self.rows, L, self.tick)
 
     def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
         value, W = self._weighted(kernel, noise)

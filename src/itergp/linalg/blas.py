@@ -18,12 +18,20 @@ from threadpoolctl import ThreadpoolController
 
 from itergp.linalg.memory import address_space, cores
 
+# rows of a dense matrix, up to which a second thread gains little, and loses much if cores are busy: threads
+# wait for each other in a loop, many times in each factorisation
+SMALL = 1500
 NARROW = 8  # columns, up to which n x r products are limited by memory, not by arithmetic
 
 
 def blas_threads(number: int | None) -> AbstractContextManager[Any]:
     """Context manager that limits the threads of BLAS; None leaves them as they are."""
     return contextlib.nullcontext() if number is None else _LIMITS.held(min(number, cores()))
+
+
+def dense_threads(rows: int, number: int | None = None) -> AbstractContextManager[Any]:
+    """The same for factorisations of a dense matrix of so many rows: one thread if it is small."""
+    return blas_threads(1 if rows <= SMALL else number)
 
 
 class Limits:
