@@ -151,6 +151,11 @@ class Rows:
         return X, y
 
 
+def first_places(X: Array) -> Array:
+    """The first place of each distinct row of X, in the order of `merge_rows`."""
+    return _groups(X)[0]
+
+
 def merge_rows(X: Array, y: Array) -> Rows:
     """Merge identical rows of X; -0.0 equals 0.0."""
     return _merge(X, y, _ones(X))

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from itergp.estimator.names import translate_kernel
 from itergp.fitted.first_rows import FirstRows, constant
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.units import Scaling
+from itergp.learning.candidates import Considered, names, start_of
 from itergp.learning.endings import Ending, Learning
 from itergp.posterior.combined import Posterior
 from itergp.posterior.targets import TargetPosterior
@@ -21,6 +23,7 @@ from itergp.storage import Checkpoint
 from itergp.storage.checks import array_of, counted, number
 from itergp.storage.files import Malformed, Tensors, array_digest
 from itergp.storage.specs import decode, describe, encode, table
+from itergp.validate import choice
 
 SCALING = ("x_mean", "x_scale", "y_mean", "y_scale")
 
@@ -39,6 +42,7 @@ def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
         "timings": fit.timings,
         "resumed_from": fit.trace.resumed_from,
         "learning": _learning_value(fit.learning),
+        "candidates": [asdict(candidate) for candidate in fit.trace.candidates],
     }
 
 
@@ -75,7 +79,12 @@ def restored(posterior: Posterior | TargetPosterior, about: dict[str, Any], aske
         asked=asked,
         names=_names(about["feature_names"], d),
         first_rows=_first_rows(about.get("first_rows"), d, targets),
-        trace=Trace((), posterior.trace, int(about["resumed_from"])),
+        trace=Trace(
+            (),
+            posterior.trace,
+            int(about["resumed_from"]),
+            candidates=_candidates(about.get("candidates", [])),
+        ),
         timings={name: number(seconds, f"timings {name!r}", least=0.0) for name, seconds in timings.items()},
     )
 
@@ -183,6 +192,20 @@ def _learning(value: dict[str, Any] | None, asked: Any = None) -> Learning:
     return Learning(Ending[value["ended"]], counted(value["iterations"], "iterations of learning"))
 
 
+def _candidates(value: Any) -> tuple[Considered, ...]:
+    """The candidates for the kernel; early files have none."""
+    found = []
+    for said in value:
+        name = choice("candidate", said["name"], names())
+        numbers = {
+            key: None if said[key] is None else number(said[key], f"{key} of a candidate")
+            for key in ("score", "error", "coverage")
+        }
+        objective = number(said["objective"], "objective of a candidate")
+        found.append(Considered(name, objective, chosen=said["chosen"] is True, **numbers))
+    return tuple(found)
+
+
 _OBJECT = {"object": True}
 
 
@@ -216,9 +239,9 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
         "counts": array_digest(plan.data.counts),
     }
     compute = {"dtype": plan.compute.dtype, "threads": plan.compute.threads}
-    checkpoint = Checkpoint(
-        path, {**data, "kernel": describe(plan.start.kernel, "kernel"), **asked, **compute}
-    )
+    kernel: Any = "auto" if plan.start.chosen else describe(plan.start.kernel, "kernel")
+    groups = None if plan.groups is None else array_digest(plan.groups)
+    checkpoint = Checkpoint(path, {**data, "kernel": kernel, "groups": groups, **asked, **compute})
     if checkpoint.read_manifest() is None:
         checkpoint.note({})
     learned = checkpoint.about.get("learned")
@@ -229,12 +252,12 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
             path: np.asarray(value) if isinstance(value, list) else value
             for path, value in learned["parameters"].items()
         }
-        kernel, noise = (
-            with_parameters(plan.start.kernel, values),
-            _noise(learned["noise"], plan.data.y.shape[1:]),
-        )
-        return checkpoint, Hyperparameters(kernel, noise, learning=_learning(learned.get("how")))
-    except (KeyError, TypeError, ValueError) as error:
+        candidates = _candidates(learned.get("candidates", []))
+        start = start_of(candidates[0].name, plan.data.X.shape[1]) if candidates else plan.start.kernel
+        kernel, noise = with_parameters(start, values), _noise(learned["noise"], plan.data.y.shape[1:])
+        how = _learning(learned.get("how"))
+        return checkpoint, Hyperparameters(kernel, noise, learning=how, candidates=candidates)
+    except (KeyError, TypeError, ValueError, Malformed) as error:
         checkpoint.close()
         raise StorageError(
             f"checkpoint {path} has no valid record of what was learned ({error}); delete it to start over."
@@ -246,4 +269,6 @@ def note_learned(checkpoint: Checkpoint | None, found: Hyperparameters) -> None:
     if checkpoint is not None:
         values = {path: np.asarray(value).tolist() for path, value in parameters(found.kernel).items()}
         noise, how = np.asarray(found.noise).tolist(), _learning_value(found.learning)
-        checkpoint.note({"learned": {"parameters": values, "noise": noise, "how": how}})
+        candidates = [asdict(candidate) for candidate in found.candidates]
+        learned = {"parameters": values, "noise": noise, "how": how, "candidates": candidates}
+        checkpoint.note({"learned": learned})

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from itergp.data.rows import Rows, merge_rows, unmerged
+from itergp.data.rows import Rows, first_places, merge_rows, unmerged
 from itergp.errors import InputError
 from itergp.estimator.budgets import Budget, FromTheStart, Until, actions_in_memory
 from itergp.estimator.clock import Clock
@@ -21,6 +21,7 @@ from itergp.estimator.schedules import default_schedule, default_stop, policy_by
 from itergp.fitted.first_rows import FirstRows, telling
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.units import Scaling
+from itergp.learning.heldout import blocks
 from itergp.linalg.compute import Compute, peak_bytes
 from itergp.posterior.combined import NEW_ROWS, Posterior
 from itergp.posterior.targets import TargetPosterior
@@ -51,6 +52,7 @@ def fit_rows(
     watch: Watch,
     checkpoint: str | PathLike[str] | None = None,
     before: FirstRows | None = None,
+    groups: Array | str | None = None,
 ) -> Fit:
     """Scale, learn and act, regardless of any earlier fit."""
     check_flags(asked)
@@ -59,7 +61,7 @@ def fit_rows(
     plan = planned(asked, inputs, targets, clock.budget)
     residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), inputs, targets)
     first = FirstRows.of(X, y, residual, plan.learns, before)
-    plan = replace(plan, learnable=telling(residual, y) > 0)
+    plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(groups, inputs, plan.data))
     watch.checkpoint, found = open_checkpoint(checkpoint, plan)
     clock.lap("prepare")
     with watch:
@@ -88,7 +90,7 @@ def fit_rows(
         watch.end()
         clock.lap("act")
         learned = () if found.learned is None else tuple(found.learned.trace)
-        trace = Trace(learned, posterior.trace, resumed, peak_bytes())
+        trace = Trace(learned, posterior.trace, resumed, peak_bytes(), found.candidates)
         return replace(fitted(posterior), trace=trace, timings=clock.total())
 
 
@@ -149,6 +151,15 @@ def planned(asked: Mapping[str, Any], X: Array, y: Array, budget: Budget) -> Pla
 
 
 # Its parts.
+
+
+def of_rows(groups: Array | str | None, X: Array, data: Rows) -> Array | None:
+    """The group of each row of the problem: a merged row has that of the first of its rows."""
+    if groups is None:
+        return None
+    if isinstance(groups, str):
+        return blocks(data.X)
+    return groups if len(data.X) == len(X) else groups[first_places(X)]
 
 
 def believed(posterior: Posterior, noise: Noise, counts: np.ndarray) -> Posterior | TargetPosterior:

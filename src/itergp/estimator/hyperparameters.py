@@ -13,6 +13,8 @@ from itergp.estimator.clock import Clock
 from itergp.estimator.names import Translated
 from itergp.estimator.progress import Watch
 from itergp.fitted.fit import Free, Noise
+from itergp.learning.candidates import Considered
+from itergp.learning.choosing import choose_rows
 from itergp.learning.endings import Ending, Learning
 from itergp.learning.run import Learned
 from itergp.learning.stages import METHODS
@@ -49,6 +51,7 @@ class Plan:
     learnable: np.ndarray | bool = (
         True  # whether a target tells something: values that differ; one flag for each
     )
+    groups: np.ndarray | None = None  # of each row: which are held out together when a model is chosen
 
     @property
     def learns(self) -> bool:
@@ -80,6 +83,7 @@ class Hyperparameters:
     noise: Noise
     learned: Learned | None = None
     learning: Learning = GIVEN
+    candidates: tuple[Considered, ...] = ()  # where the kernel was chosen
 
 
 def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
@@ -108,7 +112,7 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
         noise[plan.told] = learned.noise
     else:
         noise = learned.noise
-    return Hyperparameters(learned.kernel, noise, learned, learned.learning)
+    return Hyperparameters(learned.kernel, noise, learned, learned.learning, learned.candidates)
 
 
 def _learned(
@@ -122,17 +126,16 @@ def _learned(
     watch.begin("learning")
     try:
         with watch.interrupts.raised():
-            return learn_rows(
-                told,
-                plan.start.kernel,
-                _one_or_each(np.asarray(noise)[plan.told]) if np.ndim(noise) else noise,
-                learn_noise,
-                plan.method,
-                seconds=None if seconds is None else LEARNING_SHARE * seconds,
-                seed=plan.seed,
-                callback=watch.learned,
-                compute=plan.compute,
-            )
+            first = _one_or_each(np.asarray(noise)[plan.told]) if np.ndim(noise) else noise
+            how: dict[str, Any] = {
+                "seconds": None if seconds is None else LEARNING_SHARE * seconds,
+                "seed": plan.seed,
+                "callback": watch.learned,
+                "compute": plan.compute,
+            }
+            if plan.start.chosen:
+                return choose_rows(told, first, learn_noise, plan.method, groups=plan.groups, **how)
+            return learn_rows(told, plan.start.kernel, first, learn_noise, plan.method, **how)
     except KeyboardInterrupt:
         return None
     finally:

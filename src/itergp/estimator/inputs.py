@@ -15,6 +15,8 @@ from sklearn.utils.validation import validate_data
 from itergp.errors import InputError
 from itergp.validate import Array, count, visible
 
+BLOCKS = "blocks"  # groups made of the inputs: rows that are near each other
+
 
 class InputTypeError(InputError, TypeError):
     """An argument contains values that are not numbers; scikit-learn's checks expect a TypeError."""
@@ -211,3 +213,34 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
         for name, value in {**before, **own}.items():
             setattr(estimator, name, value)
         raise
+
+
+def labels(groups: Any, n: int) -> Array | str | None:
+    """The group of each row as a number, "blocks", or None."""
+    if groups is None or (isinstance(groups, str) and groups == BLOCKS):
+        return groups
+    if isinstance(groups, str):
+        raise InputError(f"groups is {groups!r}; expected one label per row, or {BLOCKS!r}.")
+    try:
+        found = np.asarray(groups)
+    except ValueError:
+        found = np.empty(0, dtype=object)
+    if found.shape != (n,):
+        raise InputError(
+            f"groups has shape {found.shape}; expected ({n},): one label for each row of X, such as a column "
+            "of stations."
+        )
+    missing = np.array([label is None or label != label for label in found.tolist()])
+    if missing.any():
+        raise InputError(
+            f"groups has {missing.sum()} missing values, the first in row {int(missing.argmax())}; give each "
+            "row a label, or drop those rows."
+        )
+    index: dict[Any, int] = {}
+    numbers = np.array([index.setdefault(label, len(index)) for label in found.tolist()])
+    if len(index) < 2:
+        raise InputError(
+            f"groups has one group, {found.tolist()[0]!r}; expected at least two, so that some can be held "
+            "out. Leave it out to hold out random rows."
+        )
+    return numbers

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError
+from itergp.learning.candidates import FIRST, start_of
 from itergp.prior.kernel import Kernel
 from itergp.prior.linear import Linear
 from itergp.prior.means import ConstantMean, LinearMean, Mean, Zero
@@ -22,9 +23,10 @@ KERNELS: dict[str, type] = {
     "rational-quadratic": RationalQuadratic,
     "linear": Linear,
 }
+AUTO = "auto"  # chosen by the data
 MEANS = ("constant", "zero", "linear")
 EXPECTED = (
-    f"one of {', '.join(map(repr, KERNELS))}, an itergp kernel such as 1.0 * Matern32(0.5), or a "
+    f"'auto', one of {', '.join(map(repr, KERNELS))}, an itergp kernel such as 1.0 * Matern32(0.5), or a "
     "scikit-learn kernel made of "
     "RBF, Matern (nu 0.5, 1.5, 2.5 or inf), RationalQuadratic, ExpSineSquared (one feature), DotProduct, "
     "ConstantKernel, "
@@ -40,6 +42,7 @@ class Translated:
     noise: float | None = None
     fixed: tuple[bool, ...] = ()  # which of the kernel's hyper-parameters have "fixed" bounds
     fixed_noise: tuple[bool, ...] = ()
+    chosen: bool = False  # whether the data choose the kernel; this one is the start
 
     def keeps_kernel(self) -> bool:
         """Whether the kernel is fixed; it is learned as a whole or not at all."""
@@ -59,6 +62,8 @@ class Translated:
 def translate_kernel(kernel: Any, features: int) -> Translated:
     """A name (then with one lengthscale per feature: ARD), an itergp kernel as it is, or a scikit-learn
     kernel."""
+    if isinstance(kernel, str) and kernel == AUTO:
+        return Translated(start_of(FIRST, features), chosen=True)
     if isinstance(kernel, str):
         if kernel not in KERNELS:
             raise InputError(f"kernel is {kernel!r}; expected {EXPECTED}.")

@@ -19,6 +19,7 @@ from itergp.estimator.files import about, parameters_of, restored, restoring
 from itergp.estimator.inputs import (
     check_path,
     interval_reach,
+    labels,
     new_inputs,
     randomness,
     training_data,
@@ -50,7 +51,8 @@ class IterGPRegressor(
 
     Parameters
     ----------
-    kernel : "rbf", "matern12", "matern32", "matern52", "rational-quadratic" or "linear" (with one
+    kernel : "auto" chooses by held-out rows how smooth the function is, and whether features share a
+        lengthscale; "rbf", "matern12", "matern32", "matern52", "rational-quadratic" or "linear" (with one
         lengthscale per feature: ARD), an itergp kernel, or a scikit-learn kernel (the bounds of its
         hyper-parameters are ignored, except "fixed").
     mean : "constant", "zero", "linear", or a mean function.
@@ -80,7 +82,8 @@ class IterGPRegressor(
     posterior_ : the `itergp.Posterior` in scaled units, on which all predictions are based. With one noise
         per target, a `TargetPosterior`: shared actions, and one posterior per target in
         `posterior_.each`.
-    trace_ : record of the computation: `learning`, `steps` and `resumed_from`.
+    trace_ : record of the computation: `learning`, `steps`, `resumed_from`, and the `candidates` for the
+        kernel with their scores.
     status_ : how inference ended; `status_.advice` is a sentence.
     learning_ : how learning ended, and after how many iterations; `learning_.advice` is a sentence.
     timings_ : seconds of each part and in total, including `refine` and `partial_fit`.
@@ -94,7 +97,7 @@ class IterGPRegressor(
 
     def __init__(
         self,
-        kernel: Any = "matern32",
+        kernel: Any = "auto",
         mean: Any = "constant",
         noise: Any = "learn",
         learn: Any = "auto",
@@ -129,14 +132,20 @@ class IterGPRegressor(
     # Fitting.
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> "IterGPRegressor":
+    def fit(self, X: Any, y: Any, groups: Any = None) -> "IterGPRegressor":
         """Learn hyper-parameters and condition on the data, within the budget. Ctrl-C stops early with
-        a valid model."""
+        a valid model.
+
+        `groups` has one label per row (a station, a flight line, a patient), or is "blocks" for blocks in
+        the space of the inputs. With `kernel="auto"`, the kernel is then chosen by how well it predicts
+        groups that it has not seen. Give it if new rows will come from other groups than the known ones.
+        """
         with self._changing(self.budget) as (clock, watch):
             X, y = training_data(self, X, y, reset=True)
             watch.root = callback_root(self)
             asked, names = self.get_params(deep=False), self._names()
-            self._fit = fitting.fit_rows(asked, names, X, y, clock, watch, self.checkpoint)
+            groups = labels(groups, len(X))
+            self._fit = fitting.fit_rows(asked, names, X, y, clock, watch, self.checkpoint, groups=groups)
         return self._told_if_interrupted()
 
     def partial_fit(self, X: Any, y: Any) -> "IterGPRegressor":

@@ -10,6 +10,7 @@ import numpy as np
 from itergp.data.rows import Rows
 from itergp.fitted.first_rows import FirstRows
 from itergp.fitted.units import Scaling
+from itergp.learning.candidates import Considered
 from itergp.learning.endings import Learning
 from itergp.posterior.combined import Posterior
 from itergp.posterior.local import NEIGHBOURS, LocalPosterior
@@ -28,13 +29,14 @@ Process: TypeAlias = Posterior | TargetPosterior | LocalPosterior | LocalTargets
 @dataclass(frozen=True)
 class Trace:
     """What a fit did: the records of the learning, the steps of the solver, from which action it resumed,
-    and the most memory that the process had held by the end of the last call; None for a model from a
-    file."""
+    the most memory that the process had held by the end of the last call (None for a model from a file),
+    and the candidates among which the kernel was chosen, the chosen one first."""
 
     learning: tuple["Record", ...] = ()
     steps: tuple[Step, ...] = ()
     resumed_from: int = 0
     peak_bytes: int | None = None
+    candidates: tuple[Considered, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from itergp.data.rows import Rows
+from itergp.learning.candidates import Considered
 from itergp.learning.endings import Ending, Learning
 from itergp.learning.evaluation import over_targets
 from itergp.learning.parameters import Objective, Space
@@ -42,6 +43,7 @@ class Learned:
     stages: tuple[str, ...] = ()
     at_bounds: tuple[str, ...] = ()
     ended: Ending = Ending.CONVERGED
+    candidates: tuple[Considered, ...] = ()  # where the kernel was chosen too
 
     @property
     def interrupted(self) -> bool:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,52 +98,68 @@ def _elbo(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
 
 def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     """A small batch while the metric is still inaccurate, then all rows, updating the neighbours between
-    rounds.
+    rounds."""
+    steps = Neighbours(rows, run, seed, compute)
+    yield from steps.first()
+    if rows.n > SMALL_BATCH:
+        yield from steps.batch()
+    yield from steps.all_rows()
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The stages that maximise the likelihood of rows given their neighbours.
 
     Within a time limit, a batch has its neighbours among as many rows as can be searched in a share of the
-    time: it is the likelihood of those rows. If even the first batch might take too long, a few rows come
-    first, so that something is learned in any case. Otherwise they do not, since few rows can mislead if
-    there are many features.
+    time: it is the likelihood of those rows.
     """
 
-    def at(batch: int | None, m: int, pool: int | None = None) -> Objective:
-        some, began = rows if pool is None or pool >= rows.n else _few(rows, pool, seed), time.perf_counter()
-        found = NeighbourLikelihood.at(run.kernel, some, m, batch, seed, compute, run.tick)
+    rows: Rows
+    run: Run
+    seed: int
+    compute: Compute
+    m: int = NEIGHBOURS
+
+    def at(self, batch: int | None, m: int, pool: int | None = None) -> Objective:
+        """The likelihood of a batch (None: all rows), with the neighbours in the metric learned so far."""
+        rows, run, began = self.rows, self.run, time.perf_counter()
+        some = rows if pool is None or pool >= rows.n else _few(rows, pool, self.seed)
+        found = NeighbourLikelihood.at(run.kernel, some, m, batch, self.seed, self.compute, run.tick)
         run.batch = found.batch
         run.per_pair = 2.0 * (time.perf_counter() - began) / (run.batch * some.n)
         # all targets share the neighbours
         return run.summed(found.rows, lambda of: replace(found, rows=of))
 
-    batch, pool, before = None, None, np.inf
-    few = (
-        0
-        if run.seconds is None or rows.n <= FEW_ROWS
-        else _in_a_hurry(rows.n, run, at(PROBE, NEIGHBOURS // 2, POOL))
-    )
-    if few:
-        yield "neighbours, a few rows", at(None, NEIGHBOURS // 2, few), 15
-    if rows.n > SMALL_BATCH:
-        yield (
-            "neighbours, a small batch",
-            at(SMALL_BATCH // 2, NEIGHBOURS // 2, _searchable(SMALL_BATCH // 2, run)),
-            15,
-        )
-        yield "neighbours, a batch", at(SMALL_BATCH, NEIGHBOURS, _searchable(SMALL_BATCH, run)), 15
-        batch, pool = _affordable(rows.n, run, rounds=2)
-    for _ in range(ROUNDS):
-        yield (
-            "neighbours, all rows" if batch is None else "neighbours, a large batch",
-            at(batch, NEIGHBOURS, pool),
-            15,
-        )
-        if before - run.objective >= SETTLED:
-            before = run.objective
-            continue
-        run.ended = Ending.CONVERGED
-        larger, wider = _affordable(rows.n, run, rounds=1)
-        if batch is None or (larger is not None and larger < 1.5 * batch):
-            return
-        batch, pool, before = larger, wider, np.inf  # there is time for more rows
+    def first(self) -> Iterator[Stage]:
+        """A small batch. If even that might take too long, a few rows come first, so that something is
+        learned in any case. Otherwise they do not, since few rows can mislead if there are many features."""
+        n, run, m = self.rows.n, self.run, self.m // 2
+        if run.seconds is not None and n > FEW_ROWS:
+            few = _in_a_hurry(n, run, self.at(PROBE, m, POOL))
+            if few:
+                yield "neighbours, a few rows", self.at(None, m, few), 15
+        if n > SMALL_BATCH:
+            small = self.at(SMALL_BATCH // 2, m, _searchable(SMALL_BATCH // 2, run))
+            yield "neighbours, a small batch", small, 15
+
+    def batch(self) -> Iterator[Stage]:
+        yield "neighbours, a batch", self.at(SMALL_BATCH, self.m, _searchable(SMALL_BATCH, self.run)), 15
+
+    def all_rows(self) -> Iterator[Stage]:
+        """All rows, or as many as the time allows, until new neighbours gain no more."""
+        n, run, before = self.rows.n, self.run, np.inf
+        batch, pool = _affordable(n, run, rounds=2) if n > SMALL_BATCH else (None, None)
+        for _ in range(ROUNDS):
+            name = "neighbours, all rows" if batch is None else "neighbours, a large batch"
+            yield name, self.at(batch, self.m, pool), 15
+            if before - run.objective >= SETTLED:
+                before = run.objective
+                continue
+            run.ended = Ending.CONVERGED
+            larger, wider = _affordable(n, run, rounds=1)
+            if batch is None or (larger is not None and larger < 1.5 * batch):
+                return
+            batch, pool, before = larger, wider, np.inf  # there is time for more rows
 
 
 def _few(rows: Rows, count: int, seed: int) -> Rows:

@@ -230,9 +230,9 @@ def _standardised(h: np.ndarray) -> np.ndarray:
     return h / np.maximum(h.std(axis=0), 1e-12)
 
 
-def stages(rows: Rows, run: "Run", seed: int, most: int) -> Iterator["Stage"]:
+def stages(rows: Rows, run: "Run", seed: int, most: int, choose: bool = True) -> Iterator["Stage"]:
     """The stages for a wide table: on some rows, where features are chosen, then on `most`; within a time
-    limit on a few rows first."""
+    limit on a few rows first. Without `choose`, the ratios between lengthscales stay as they are."""
     kernel, noise = run.space.values(run.theta)
     shared = Shared(kernel, rows.X.shape[1])
     run.reduce(shared, shared.reduced(kernel, 1.0), noise, rows)
@@ -242,7 +242,7 @@ def stages(rows: Rows, run: "Run", seed: int, most: int) -> Iterator["Stage"]:
         some = rows.some(np.random.default_rng([seed, rows.n]).permutation(rows.n)[:size])
         likelihood = SharedLikelihood.of(shared, some, run.tick)
         yield f"{_named(run)}, {size} rows", _objective(likelihood, run), 15 if size > SOME_ROWS else 30
-        if shared.chooses and size == min(SOME_ROWS, rows.n):
+        if choose and shared.chooses and size == min(SOME_ROWS, rows.n):
             yield from _choosing(likelihood, run, rows)
             if run.ended is Ending.LIMIT:
                 yield f"{_named(run)}, {size} rows", _objective(likelihood, run), 15

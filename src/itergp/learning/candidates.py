@@ -1,0 +1,130 @@
+"""Candidates for the model: how smooth the function is, and whether all features share a lengthscale. Each has
+a name and a kernel to start from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import parameters, with_parameters
+from itergp.prior.stationary import RBF, Matern12, Matern32, Matern52, RationalQuadratic
+
+# By name, from rough to smooth; the rational quadratic is a mixture of smooth kernels of many lengthscales.
+PROFILES: dict[str, type[Any]] = {
+    "matern12": Matern12,
+    "matern32": Matern32,
+    "matern52": Matern52,
+    "rbf": RBF,
+    "rational-quadratic": RationalQuadratic,
+}
+FIRST = "matern32"  # learned first; then each of the others from the point of one that is near
+AFTER = {"matern12": FIRST, "matern52": FIRST, "rbf": "matern52", "rational-quadratic": "matern52"}
+ONE = ", one lengthscale"
+LENGTHS = (0.3, 1.0, 3.0)  # where a shared lengthscale starts, in units of the distance between two rows
+# when a smoothness takes over from another: factors on its lengthscales, and on a noise that may be too small
+FACTORS, NOISIER = (0.25, 0.5, 1.0, 2.0, 4.0), (1.0, 100.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A model and the point that learning has reached, with what speaks for it."""
+
+    name: str
+    kernel: Kernel
+    noise: Any
+    objective: float = np.inf  # nats per observation on the rows that it was learned on; lower is better
+    densities: np.ndarray | None = None  # log density of each held-out row
+    coverage: float = np.nan  # of its 95 % intervals on held-out rows
+
+    @property
+    def profile(self) -> str:
+        return self.name.removesuffix(ONE)
+
+    @property
+    def shares(self) -> bool:
+        """Whether all features share one lengthscale."""
+        return self.name.endswith(ONE)
+
+    @property
+    def score(self) -> float:
+        """Mean log density of held-out rows; higher is better."""
+        return -np.inf if self.densities is None else float(self.densities.mean())
+
+
+def one_lengthscale(name: str, d: int, factor: float = 1.0) -> Kernel:
+    """Standardised rows lie about sqrt(2 d) apart."""
+    return 1.0 * PROFILES[name](lengthscale=factor * d**0.5)
+
+
+def start_of(name: str, d: int) -> Kernel:
+    """The kernel of a candidate, with lengthscales to start from."""
+    kernel = one_lengthscale(name.removesuffix(ONE), d)
+    return kernel if name.endswith(ONE) else each_its_own(kernel, d)
+
+
+def names() -> list[str]:
+    return [profile + suffix for profile in PROFILES for suffix in ("", ONE)]
+
+
+def each_its_own(kernel: Kernel, d: int) -> Kernel:
+    """The same kernel with one lengthscale for each of d features."""
+    path = _lengthscale(kernel)
+    return with_parameters(kernel, {path: np.full(d, parameters(kernel)[path])})
+
+
+def smoothed(kernel: Kernel, name: str, factor: float = 1.0) -> Kernel:
+    """The same scale and lengthscales (times a factor) with another smoothness."""
+    found = parameters(kernel)
+    return found["scale"] * PROFILES[name](lengthscale=factor * found[_lengthscale(kernel)])
+
+
+def _lengthscale(kernel: Kernel) -> str:
+    return f"{kernel.terms()[0].path}lengthscale"
+
+
+def chosen(candidates: Sequence[Candidate]) -> Candidate:
+    """The best on held-out rows; among those that these cannot tell from it, the best by its objective."""
+    scored = [one for one in candidates if one.densities is not None]
+    best = max(scored, key=lambda one: one.score)
+    return min((one for one in scored if _tied(one, best)), key=lambda one: one.objective)
+
+
+def _tied(one: Candidate, best: Candidate) -> bool:
+    """Whether the mean difference is within its standard error."""
+    assert one.densities is not None
+    assert best.densities is not None
+    less = best.densities - one.densities
+    return float(less.mean()) <= float(less.std()) / less.size**0.5
+
+
+@dataclass(frozen=True)
+class Considered:
+    """A candidate as it is reported."""
+
+    name: str
+    objective: float  # nats per observation, with a price for each hyper-parameter; lower is better
+    score: float | None  # mean log density of a held-out row; None where it was not among the best few
+    error: float | None  # standard error of its difference to that of the chosen one
+    coverage: float | None  # of 95 % intervals on held-out rows
+    chosen: bool
+
+
+def considered(candidates: Sequence[Candidate], best: Candidate) -> tuple[Considered, ...]:
+    """All candidates, the best first."""
+
+    def one(candidate: Candidate) -> Considered:
+        mine, its, score, error = candidate.densities, best.densities, None, None
+        if mine is not None:
+            score = candidate.score
+            error = None if its is None else float((mine - its).std()) / mine.size**0.5
+        coverage = None if mine is None else candidate.coverage
+        return Considered(
+            candidate.name, candidate.objective, score, error, coverage, candidate.name == best.name
+        )
+
+    ranked = sorted(
+        candidates, key=lambda c: (c.name != best.name, c.densities is None, -c.score, c.objective)
+    )
+    return tuple(map(one, ranked))

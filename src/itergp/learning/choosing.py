@@ -1,0 +1,294 @@
+"""The model chosen by the data: candidates are learned on a few rows, the best go on to more, and held-out
+rows, predicted as `predict` will, choose between them.
+
+A stage of learning is a candidate too: what makes held-out predictions worse is dropped, whatever its
+objective says. So a bad optimum, too few neighbours or a noise that collapsed cost time, not the answer.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from itergp.data.rows import Rows
+from itergp.learning.candidates import (
+    AFTER,
+    FACTORS,
+    FIRST,
+    LENGTHS,
+    NOISIER,
+    ONE,
+    Candidate,
+    chosen,
+    considered,
+    each_its_own,
+    one_lengthscale,
+    smoothed,
+)
+from itergp.learning.endings import Ending
+from itergp.learning.evaluation import over_targets
+from itergp.learning.exact import exact
+from itergp.learning.heldout import HeldOut, LeaveOut
+from itergp.learning.parameters import Objective, Space
+from itergp.learning.run import Enough, Learned, OutOfTime, Record, Run, Stage
+from itergp.learning.stages import Neighbours, stages
+from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
+from itergp.limits import EXACT_LIKELIHOOD_ROWS
+from itergp.linalg.compute import Compute
+from itergp.linalg.libraries import require_working_room
+
+SCREENED = 500  # rows on which all candidates are learned
+FINALISTS = 2  # that go on to all rows, and the best of the other kind (one lengthscale, or one per feature)
+ITERATIONS = 40  # of a smoothness that begins where another has ended
+TOLERANCE = 1e-5  # nats per observation, at which a candidate has converged: far less than they differ by
+SCREENING = 0.4  # of the time, for the candidates on a few rows
+Stages = Callable[[Run], Iterator[Stage]]
+
+
+def choose_rows(
+    rows: Rows,
+    noise: Any,
+    learn_noise: bool = True,
+    method: str = "auto",
+    *,
+    groups: np.ndarray | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    callback: Callable[[Record], Any] | None = None,
+    compute: Compute = Compute(),
+) -> Learned:
+    """As `learn_rows`, with the kernel chosen too. `groups` says which rows are held out together."""
+    require_working_room()
+    task = Choosing(rows, noise, learn_noise, groups, seconds, seed, callback, compute)
+    try:
+        if method != "auto":
+            task.by(method)
+        elif rows.n <= EXACT_LIKELIHOOD_ROWS:
+            task.small()
+        else:
+            task.large()
+    except OutOfTime:
+        task.ended = Ending.BUDGET
+    except Enough:
+        task.ended = Ending.STOPPED
+    except KeyboardInterrupt:
+        task.ended = Ending.INTERRUPTED
+    return task.result()
+
+
+@dataclass(eq=False)
+class Choosing:
+    """Candidates by name, each at the best point found so far; the clock and the trace of all."""
+
+    rows: Rows
+    noise: Any
+    learn_noise: bool
+    groups: np.ndarray | None
+    seconds: float | None
+    seed: int
+    callback: Callable[[Record], Any] | None
+    compute: Compute
+    began: float = field(default_factory=lambda: time.perf_counter())
+    candidates: dict[str, Candidate] = field(default_factory=dict)
+    best: Candidate | None = None  # chosen so far
+    trace: list[Record] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
+    at_bounds: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    ended: Ending = Ending.CONVERGED
+
+    @property
+    def left(self) -> float:
+        return np.inf if self.seconds is None else self.seconds - (time.perf_counter() - self.began)
+
+    def tick(self) -> None:
+        if self.left <= 0:
+            raise OutOfTime
+
+    @property
+    def d(self) -> int:
+        return self.rows.X.shape[1]
+
+    def enter(self, candidate: Candidate) -> Candidate:
+        self.candidates[candidate.name] = candidate
+        return candidate
+
+    def result(self) -> Learned:
+        """The chosen candidate; if there was no time to choose, the best of those that there are."""
+        start = Candidate(FIRST, each_its_own(one_lengthscale(FIRST, self.d), self.d), self.noise)
+        scored = [one for one in self.candidates.values() if one.densities is not None]
+        there = [chosen(scored)] if scored else sorted(self.candidates.values(), key=lambda c: c.objective)
+        best = self.best or (there or [start])[0]
+        return Learned(
+            best.kernel,
+            best.noise,
+            best.objective,
+            tuple(self.trace),
+            tuple(self.stages),
+            self.at_bounds.get(best.name, ()),
+            self.ended,
+            considered(list(self.candidates.values()), best),
+        )
+
+    # The parts of it.
+
+    def learned(
+        self,
+        candidate: Candidate,
+        rows: Rows,
+        make: Stages,
+        share: float = 1.0,
+        tolerance: float | None = None,
+    ) -> Candidate:
+        """The candidate after these stages on these rows, within a share of the time that is left."""
+        space = Space.of(candidate.kernel, candidate.noise, rows, self.learn_noise)
+        limit = None if self.seconds is None else self.seconds - (1.0 - share) * self.left
+        run = Run(space, space.vector(candidate.kernel, candidate.noise), limit, self.callback, self.began)
+        run.trace, run.stages = self.trace, self.stages
+        run.tolerance = run.tolerance if tolerance is None else tolerance
+        try:
+            for name, objective, iterations in make(run):
+                run.minimise(f"{candidate.name}: {name}", objective, iterations)
+            self.ended = run.ended
+        except OutOfTime:
+            self.ended = Ending.BUDGET
+            self.enter(self.reached(candidate, run, rows))
+            self.tick()
+        except (Enough, KeyboardInterrupt):
+            self.enter(self.reached(candidate, run, rows))
+            raise
+        return self.reached(candidate, run, rows)
+
+    def reached(self, candidate: Candidate, run: Run, rows: Rows) -> Candidate:
+        kernel, noise, self.at_bounds[candidate.name] = run.found()
+        price = 0.5 * run.space.lower.size * np.log(rows.total) / rows.total  # BIC
+        return replace(candidate, kernel=kernel, noise=noise, objective=run.objective + price, densities=None)
+
+    def scored(self, candidate: Candidate, held: HeldOut | LeaveOut) -> Candidate:
+        """With the log densities of held-out rows; a candidate that fails numerically has none."""
+        self.tick()
+        try:
+            found = held.scores(candidate.kernel, candidate.noise)
+        except (np.linalg.LinAlgError, ArithmeticError):
+            return replace(candidate, densities=None)
+        return replace(candidate, densities=found.densities, coverage=found.coverage)
+
+    def likelihood(self, rows: Rows, noise: Any) -> Objective:
+        def make(of: Rows) -> Objective:
+            return exact(of, compute=self.compute, tick=self.tick)
+
+        return make(rows) if np.ndim(noise) == 0 else over_targets([make(of) for of in rows.each()])
+
+    # All candidates, on a few rows.
+
+    def screen(self, few: Rows) -> None:
+        """Every smoothness by the exact likelihood, and the best of them with one lengthscale."""
+        shared = self.enter(self.with_one_lengthscale(few))
+        first = shared
+        if self.d > 1:
+            own = replace(shared, name=FIRST, kernel=each_its_own(shared.kernel, self.d))
+            first = self.enter(self.learned(own, few, self.exactly(few), tolerance=TOLERANCE))
+        found = {FIRST: first}
+        for name, near in AFTER.items():
+            found[name] = self.enter(self.smoothed(found[near], name, few))
+        best = min(found, key=lambda name: found[name].objective)
+        if self.d > 1 and best != FIRST:
+            self.enter(self.smoothed(shared, best, few))
+
+    def with_one_lengthscale(self, few: Rows) -> Candidate:
+        """From short and from long ones: the best optimum of three parameters."""
+        starts = [
+            Candidate(FIRST + ONE, one_lengthscale(FIRST, self.d, factor), self.noise) for factor in LENGTHS
+        ]
+        found = [self.learned(start, few, self.exactly(few), tolerance=TOLERANCE) for start in starts]
+        return min(found, key=lambda one: one.objective)
+
+    def smoothed(self, other: Candidate, profile: str, few: Rows) -> Candidate:
+        """Another smoothness from where `other` is: the best factors on lengthscales and noise first."""
+        objective = self.likelihood(few, other.noise)
+        name = profile + ONE if other.shares else profile
+        starts = [
+            Candidate(name, smoothed(other.kernel, profile, factor), more * other.noise)
+            for factor in FACTORS
+            for more in (NOISIER if self.learn_noise else (1.0,))
+        ]
+        values = [objective(start.kernel, start.noise).value for start in starts]
+        start = starts[int(np.argmin(values))]
+        return self.learned(start, few, self.exactly(few, ITERATIONS), tolerance=TOLERANCE)
+
+    def exactly(self, rows: Rows, iterations: int | None = None) -> Stages:
+        """By the exact likelihood; `iterations` where only the smoothness is new."""
+
+        def make(run: Run) -> Iterator[Stage]:
+            if iterations is None:
+                yield from stages("exact", rows, run, self.seed, self.compute)
+            elif is_wide(run.kernel, rows):
+                yield from wide_stages(rows, run, self.seed, MOST_ROWS, choose=False)
+            else:
+                yield "exact", self.likelihood(rows, run.space.noise), iterations
+
+        return make
+
+    # The best of them, on more rows.
+
+    def finalists(self) -> list[Candidate]:
+        ranked = sorted(self.candidates.values(), key=lambda one: one.objective)
+        best = ranked[:FINALISTS]
+        other = [one for one in ranked if one.shares != best[0].shares]
+        return best + [one for one in other[:1] if one not in best]
+
+    def small(self) -> None:
+        """Up to a thousand rows: by the exact likelihood, and by rows left out in turn."""
+        rows, few = self.rows, few_of(self.rows, SCREENED, self.seed)
+        self.screen(few)
+        found = list(self.candidates.values())
+        if few.n < rows.n:
+            found = [self.enter(self.learned(one, rows, self.exactly(rows))) for one in self.finalists()]
+        held = LeaveOut(rows, self.groups, self.compute, self.tick)
+        self.best = chosen([self.enter(self.scored(one, held)) for one in found])
+
+    def large(self) -> None:
+        """Beyond: by the likelihood of rows given their neighbours, and by held-out rows."""
+        held = HeldOut.split(self.rows, self.groups, self.seed, self.compute)
+        self.screen(few_of(held.known, SCREENED, self.seed))
+        wide = is_wide(self.candidates[FIRST].kernel, self.rows) if self.d > 1 else False
+        found = []
+        for one in self.finalists():
+            before = self.scored(one, held)
+            if wide:
+                found.append(self.enter(before))
+                continue
+            after = self.learned(one, held.known, lambda run: self.neighbours(held.known, run).batch())
+            after = self.scored(after, held)
+            found.append(self.enter(chosen([after, replace(before, objective=after.objective)])))
+        self.best = best = chosen(found)
+        last = self.learned(best, self.rows, self.on_all_rows(wide))
+        last = self.scored(last, held)
+        self.best = self.enter(chosen([last, replace(best, objective=last.objective)]))
+
+    def on_all_rows(self, wide: bool) -> Stages:
+        if wide:
+            return lambda run: wide_stages(self.rows, run, self.seed, MOST_ROWS)
+        return lambda run: self.neighbours(self.rows, run).all_rows()
+
+    def neighbours(self, rows: Rows, run: Run) -> Neighbours:
+        return Neighbours(rows, run, self.seed, self.compute)
+
+    def by(self, method: str) -> None:
+        """Chosen on a few rows, then learned by a method of that name."""
+        few = few_of(self.rows, SCREENED, self.seed)
+        self.screen(few)
+        held = LeaveOut(few, None, self.compute, self.tick)
+        best = chosen([self.enter(self.scored(one, held)) for one in self.candidates.values()])
+        self.best = best
+        last = self.learned(
+            best, self.rows, lambda run: stages(method, self.rows, run, self.seed, self.compute)
+        )
+        self.best = replace(last, densities=best.densities)
+
+
+def few_of(rows: Rows, count: int, seed: int) -> Rows:
+    if rows.n <= count:
+        return rows
+    return rows.some(np.sort(np.random.default_rng([seed, rows.n]).permutation(rows.n)[:count]))

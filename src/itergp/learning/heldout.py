@@ -1,0 +1,145 @@
+"""Rows held out, and predicted by what `predict` will use: some global actions, and local ones on top.
+
+Up to a thousand rows every row, or group of rows, is left out in turn, from one factorisation. Beyond, some
+rows are held out of the others.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.spatial import cKDTree
+
+from itergp.data.rows import Rows
+from itergp.linalg.cholesky import cholesky, inverse
+from itergp.linalg.compute import Compute
+from itergp.linalg.engines import Tick, no_tick
+from itergp.linalg.gram import Gram
+from itergp.posterior.combined import condition
+from itergp.posterior.local import NEIGHBOURS
+from itergp.prior.gp import Prior
+from itergp.prior.kernel import Kernel
+from itergp.solver.policies import UnitVector
+from itergp.solver.schedule import default_actions
+from itergp.solver.stopping import MaxActions
+
+MOST, SHARE = 1000, 0.2  # rows held out: at most, and of all
+BLOCK_ROWS, BLOCKS, MOST_CLUSTERED = 50, (4, 40), 20_000  # rows of a block, blocks, rows that make them
+LOG_2_PI = float(np.log(2.0 * np.pi))
+REACH = 1.959964  # of a 95 % interval
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Log densities of held-out rows (summed over targets), and how many of their 95 % intervals hold."""
+
+    densities: np.ndarray
+    coverage: float
+
+    @staticmethod
+    def of(errors: np.ndarray, variances: np.ndarray) -> "Scores":
+        """Errors and variances of observations, (rows, targets)."""
+        with np.errstate(all="ignore"):
+            squares = errors**2 / variances
+            densities = -0.5 * (squares + np.log(variances) + LOG_2_PI).sum(axis=1)
+        return Scores(np.where(np.isfinite(densities), densities, -1e10), float((squares <= REACH**2).mean()))
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Some rows held out of the others."""
+
+    known: Rows
+    held: Rows
+    compute: Compute = Compute()
+    seed: int = 0
+    actions: int | None = None  # global ones; None: as many as a fit takes by default
+
+    @staticmethod
+    def split(rows: Rows, groups: np.ndarray | None, seed: int, compute: Compute) -> "HeldOut":
+        """Random rows, or all rows of random groups."""
+        rng = np.random.default_rng([seed, rows.n, 1])
+        out, most = rng.permutation(rows.n)[: int(SHARE * rows.n)], min(MOST, int(SHARE * rows.n))
+        if groups is not None:
+            out = rng.permutation(np.flatnonzero(np.isin(groups, _few_groups(groups, rng, SHARE * rows.n))))
+        else:
+            out = out[:most]
+        known = np.setdiff1d(np.arange(rows.n), out)
+        return HeldOut(rows.some(known), rows.some(out[:most]), compute, seed)
+
+    def scores(self, kernel: Kernel, noise: Any, neighbours: int = NEIGHBOURS) -> Scores:
+        """Only rows that are acted on enter: those of the global actions, and those near held-out rows."""
+        known, rng = self.known, np.random.default_rng([self.seed, 2])
+        r = default_actions(known.n) if self.actions is None else min(self.actions, known.n)
+        acted = np.arange(known.n) if r == known.n else np.sort(rng.permutation(known.n)[:r])
+        m = 0 if r == known.n else min(neighbours, known.n)
+        near = Gram(kernel, known.X, self.compute).nearest(self.held.X, m) if m else acted[:0]
+        rows = np.union1d(acted, near)
+        some = known.some(rows)
+        each = np.atleast_1d(np.asarray(noise, dtype=np.float64))
+        means, variances = np.empty(self.held.Y.shape), np.empty(self.held.Y.shape)
+        for variance in np.unique(each):
+            policy = UnitVector(order=np.searchsorted(rows, acted), block_size=512)
+            posterior = condition(
+                Prior(kernel), some.X, some.Y, some.N(float(variance)), policy, MaxActions(r), self.compute
+            )
+            at = posterior.at(self.held.X)
+            mean, var = at.local(m).marginals if m else at.marginals
+            of = np.flatnonzero(np.broadcast_to(each, self.held.t) == variance)
+            means[:, of] = mean.reshape(self.held.Y.shape)[:, of]
+            variances[:, of] = (var + self.held.N(float(variance)))[:, None]
+        return Scores.of(self.held.Y - means, variances)
+
+
+def blocks(X: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Groups of rows that are near each other, by k-means."""
+    from scipy.cluster.vq import kmeans2
+
+    size = int(np.clip(len(X) // BLOCK_ROWS, *BLOCKS))
+    some = X[np.random.default_rng([seed, 3]).permutation(len(X))[:MOST_CLUSTERED]]
+    centres, _ = kmeans2(some, min(size, len(some)), minit="++", rng=np.random.default_rng([seed, 4]))
+    return cKDTree(centres).query(X)[1]
+
+
+def _few_groups(groups: np.ndarray, rng: np.random.Generator, rows: float) -> np.ndarray:
+    """Random groups that have about so many rows: at least one, never all."""
+    names, sizes = np.unique(groups, return_counts=True)
+    order = rng.permutation(names.size)
+    count = int(np.searchsorted(np.cumsum(sizes[order]), rows)) + 1
+    return names[order[: min(count, names.size - 1)]]
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOut:
+    """Every row, or group of rows, left out in turn: the exact GP of the others, by one factorisation."""
+
+    rows: Rows
+    groups: np.ndarray | None = None
+    compute: Compute = Compute()
+    tick: Tick = no_tick
+
+    def scores(self, kernel: Kernel, noise: Any, neighbours: int = 0) -> Scores:
+        each = np.broadcast_to(np.asarray(noise, dtype=np.float64), self.rows.t)
+        errors, variances = np.empty(self.rows.Y.shape), np.empty(self.rows.Y.shape)
+        for variance in np.unique(each):
+            of = np.flatnonzero(each == variance)
+            L, _ = cholesky(Gram(kernel, self.rows.X, self.compute), self.rows.N(float(variance)), self.tick)
+            alpha = scipy.linalg.cho_solve((L, True), self.rows.Y[:, of], check_finite=False)
+            P = inverse(L, self.tick)  # its lower half
+            errors[:, of], left = self._left_out(P, alpha)
+            variances[:, of] = left[:, None]
+        return Scores.of(errors, variances)
+
+    def _left_out(self, P: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """y_F - E[y_F | others] = P_FF^{-1} alpha_F, with the covariance P_FF^{-1}."""
+        if self.groups is None:
+            diagonal = np.diag(P)
+            return alpha / diagonal[:, None], 1.0 / diagonal
+        errors, variances = np.empty(alpha.shape), np.empty(len(alpha))
+        for name in np.unique(self.groups):
+            F = np.flatnonzero(self.groups == name)
+            P_FF = P[np.ix_(F, F)]
+            covariance = np.linalg.inv(np.tril(P_FF) + np.tril(P_FF, -1).T)
+            errors[F], variances[F] = covariance @ alpha[F], np.diag(covariance)
+        return errors, variances
