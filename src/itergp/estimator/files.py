@@ -80,9 +80,8 @@ def restored(posterior: Posterior | TargetPosterior, about: dict[str, Any], aske
         names=_names(about["feature_names"], d),
         first_rows=_first_rows(about.get("first_rows"), d, targets),
         trace=Trace(
-            (),
-            posterior.trace,
-            int(about["resumed_from"]),
+            steps=posterior.trace,
+            resumed_from=int(about["resumed_from"]),
             candidates=_candidates(about.get("candidates", [])),
         ),
         timings={name: number(seconds, f"timings {name!r}", least=0.0) for name, seconds in timings.items()},

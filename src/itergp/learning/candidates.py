@@ -1,12 +1,12 @@
-"""Candidates for the model: how smooth the function is, and whether all features share a lengthscale. Each has
-a name and a kernel to start from."""
+"""Candidates for the model: how smooth the function is, and whether all features share a lengthscale."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from itergp.learning.heldout import Scores
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import parameters, with_parameters
 from itergp.prior.stationary import RBF, Matern12, Matern32, Matern52, RationalQuadratic
@@ -35,8 +35,11 @@ class Candidate:
     kernel: Kernel
     noise: Any
     objective: float = np.inf  # nats per observation on the rows that it was learned on; lower is better
-    densities: np.ndarray | None = None  # log density of each held-out row
-    coverage: float = np.nan  # of its 95 % intervals on held-out rows
+    held: Scores | None = None  # on held-out rows
+
+    @property
+    def densities(self) -> np.ndarray | None:
+        return None if self.held is None else self.held.densities
 
     @property
     def profile(self) -> str:
@@ -64,8 +67,8 @@ def start_of(name: str, d: int) -> Kernel:
     return kernel if name.endswith(ONE) else each_its_own(kernel, d)
 
 
-def names() -> list[str]:
-    return [profile + suffix for profile in PROFILES for suffix in ("", ONE)]
+def names() -> tuple[str, ...]:
+    return tuple(profile + suffix for profile in PROFILES for suffix in ("", ONE))
 
 
 def each_its_own(kernel: Kernel, d: int) -> Kernel:
@@ -82,6 +85,14 @@ def smoothed(kernel: Kernel, name: str, factor: float = 1.0) -> Kernel:
 
 def _lengthscale(kernel: Kernel) -> str:
     return f"{kernel.terms()[0].path}lengthscale"
+
+
+def rescaled(candidate: Candidate, factor: float) -> Candidate:
+    """The same means, with variances that are larger by a factor."""
+    scale = {"scale": factor * parameters(candidate.kernel)["scale"]}
+    held = None if candidate.held is None else candidate.held.rescaled(factor)
+    kernel = with_parameters(candidate.kernel, scale)
+    return replace(candidate, kernel=kernel, noise=factor * candidate.noise, held=held)
 
 
 def chosen(candidates: Sequence[Candidate]) -> Candidate:
@@ -119,7 +130,7 @@ def considered(candidates: Sequence[Candidate], best: Candidate) -> tuple[Consid
         if mine is not None:
             score = candidate.score
             error = None if its is None else float((mine - its).std()) / mine.size**0.5
-        coverage = None if mine is None else candidate.coverage
+        coverage = None if candidate.held is None else candidate.held.coverage
         return Considered(
             candidate.name, candidate.objective, score, error, coverage, candidate.name == best.name
         )

@@ -25,15 +25,17 @@ from itergp.learning.candidates import (
     considered,
     each_its_own,
     one_lengthscale,
+    rescaled,
     smoothed,
 )
 from itergp.learning.endings import Ending
-from itergp.learning.evaluation import over_targets
+from itergp.learning.evaluation import summed
 from itergp.learning.exact import exact
 from itergp.learning.heldout import HeldOut, LeaveOut
-from itergp.learning.parameters import Objective, Space
+from itergp.learning.neighbours import NeighbourLikelihood
+from itergp.learning.parameters import NOISE_FREE, RANGES, Objective, Ranges, Space
 from itergp.learning.run import Enough, Learned, OutOfTime, Record, Run, Stage
-from itergp.learning.stages import Neighbours, stages
+from itergp.learning.stages import NEIGHBOURS, Neighbours, stages
 from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
 from itergp.limits import EXACT_LIKELIHOOD_ROWS
 from itergp.linalg.compute import Compute
@@ -43,6 +45,8 @@ SCREENED = 500  # rows on which all candidates are learned
 FINALISTS = 2  # that go on to all rows, and the best of the other kind (one lengthscale, or one per feature)
 ITERATIONS = 40  # of a smoothness that begins where another has ended
 TOLERANCE = 1e-5  # nats per observation, at which a candidate has converged: far less than they differ by
+PROBED, MOST_NEIGHBOURS = 300, 120  # rows and neighbours, to see how many neighbours it takes
+SETTLED = 0.02  # nats per observation that more neighbours may change
 SCREENING = 0.4  # of the time, for the candidates on a few rows
 Stages = Callable[[Run], Iterator[Stage]]
 
@@ -140,9 +144,10 @@ class Choosing:
         make: Stages,
         share: float = 1.0,
         tolerance: float | None = None,
+        ranges: Ranges = RANGES,
     ) -> Candidate:
         """The candidate after these stages on these rows, within a share of the time that is left."""
-        space = Space.of(candidate.kernel, candidate.noise, rows, self.learn_noise)
+        space = Space.of(candidate.kernel, candidate.noise, rows, self.learn_noise, ranges=ranges)
         limit = None if self.seconds is None else self.seconds - (1.0 - share) * self.left
         run = Run(space, space.vector(candidate.kernel, candidate.noise), limit, self.callback, self.began)
         run.trace, run.stages = self.trace, self.stages
@@ -163,7 +168,7 @@ class Choosing:
     def reached(self, candidate: Candidate, run: Run, rows: Rows) -> Candidate:
         kernel, noise, self.at_bounds[candidate.name] = run.found()
         price = 0.5 * run.space.lower.size * np.log(rows.total) / rows.total  # BIC
-        return replace(candidate, kernel=kernel, noise=noise, objective=run.objective + price, densities=None)
+        return replace(candidate, kernel=kernel, noise=noise, objective=run.objective + price, held=None)
 
     def scored(self, candidate: Candidate, held: HeldOut | LeaveOut) -> Candidate:
         """With the log densities of held-out rows; a candidate that fails numerically has none."""
@@ -171,14 +176,11 @@ class Choosing:
         try:
             found = held.scores(candidate.kernel, candidate.noise)
         except (np.linalg.LinAlgError, ArithmeticError):
-            return replace(candidate, densities=None)
-        return replace(candidate, densities=found.densities, coverage=found.coverage)
+            return replace(candidate, held=None)
+        return replace(candidate, held=found)
 
     def likelihood(self, rows: Rows, noise: Any) -> Objective:
-        def make(of: Rows) -> Objective:
-            return exact(of, compute=self.compute, tick=self.tick)
-
-        return make(rows) if np.ndim(noise) == 0 else over_targets([make(of) for of in rows.each()])
+        return summed(rows, noise, lambda of: exact(of, compute=self.compute, tick=self.tick))
 
     # All candidates, on a few rows.
 
@@ -241,39 +243,78 @@ class Choosing:
     def small(self) -> None:
         """Up to a thousand rows: by the exact likelihood, and by rows left out in turn."""
         rows, few = self.rows, few_of(self.rows, SCREENED, self.seed)
+        held = LeaveOut(rows, self.groups, self.compute, self.tick)
         self.screen(few)
         found = list(self.candidates.values())
         if few.n < rows.n:
             found = [self.enter(self.learned(one, rows, self.exactly(rows))) for one in self.finalists()]
-        held = LeaveOut(rows, self.groups, self.compute, self.tick)
         self.best = chosen([self.enter(self.scored(one, held)) for one in found])
+        self.without_noise(held, [self.exactly(rows)])
+        self.rescale()
 
     def large(self) -> None:
         """Beyond: by the likelihood of rows given their neighbours, and by held-out rows."""
         held = HeldOut.split(self.rows, self.groups, self.seed, self.compute)
-        self.screen(few_of(held.known, SCREENED, self.seed))
-        wide = is_wide(self.candidates[FIRST].kernel, self.rows) if self.d > 1 else False
-        found = []
-        for one in self.finalists():
-            before = self.scored(one, held)
-            if wide:
-                found.append(self.enter(before))
-                continue
-            after = self.learned(one, held.known, lambda run: self.neighbours(held.known, run).batch())
-            after = self.scored(after, held)
-            found.append(self.enter(chosen([after, replace(before, objective=after.objective)])))
-        self.best = best = chosen(found)
-        last = self.learned(best, self.rows, self.on_all_rows(wide))
-        last = self.scored(last, held)
-        self.best = self.enter(chosen([last, replace(best, objective=last.objective)]))
+        known, rows = held.known, self.rows
+        self.screen(few_of(known, SCREENED, self.seed))
+        if self.d > 1 and is_wide(self.candidates[FIRST].kernel, rows):
+            found = [self.enter(self.scored(one, held)) for one in self.finalists()]
+            self.best = chosen(found)
+            self.go_on(held, lambda run: wide_stages(rows, run, self.seed, MOST_ROWS))
+        else:
+            for one in self.finalists():
+                self.best = self.scored(one, held)
+                self.enter(self.go_on(held, lambda run: self.neighbours(known, run).batch()))
+            self.best = chosen([one for one in self.candidates.values() if one.held is not None])
+            self.go_on(held, lambda run: self.neighbours(rows, run, self.enough(known)).all_rows())
+        more = [lambda run, m=m: self.neighbours(known, run, m).batch() for m in (NEIGHBOURS, 4 * NEIGHBOURS)]
+        self.without_noise(held, more)
+        self.rescale()
 
-    def on_all_rows(self, wide: bool) -> Stages:
-        if wide:
-            return lambda run: wide_stages(self.rows, run, self.seed, MOST_ROWS)
-        return lambda run: self.neighbours(self.rows, run).all_rows()
+    def go_on(self, held: HeldOut | LeaveOut, make: Stages, ranges: Ranges = RANGES) -> Candidate:
+        """More stages from the best point; where held-out rows say that it was better before, it stays."""
+        best = self.best
+        assert best is not None
+        rows = held.rows if isinstance(held, LeaveOut) else self.rows
+        more = self.scored(self.learned(best, rows, make, ranges=ranges), held)
+        self.best = self.enter(chosen([more, replace(best, objective=more.objective)]))
+        return self.best
 
-    def neighbours(self, rows: Rows, run: Run) -> Neighbours:
-        return Neighbours(rows, run, self.seed, self.compute)
+    def without_noise(self, held: HeldOut | LeaveOut, makes: list[Stages]) -> None:
+        """Where the noise has reached the end of its range there may be none: wider ranges."""
+        best = self.best
+        assert best is not None
+        if self.learn_noise and any(name.startswith("noise") for name in self.at_bounds.get(best.name, ())):
+            for make in makes:
+                self.go_on(held, make, NOISE_FREE)
+
+    def rescale(self) -> None:
+        """Scale and noise by one factor, where held-out errors say that all variances are off by it."""
+        best = self.best
+        if best is not None and best.held is not None and self.learn_noise:
+            self.best = self.enter(rescaled(best, best.held.factor))
+
+    def enough(self, rows: Rows) -> int:
+        """As many neighbours as it takes: until twice as many change the likelihood of some rows no more."""
+        best, m = self.best, NEIGHBOURS
+        assert best is not None
+
+        def objective(m: int) -> float:
+            found = NeighbourLikelihood.at(best.kernel, rows, m, PROBED, self.seed, self.compute, self.tick)
+            return summed(found.rows, best.noise, lambda of: replace(found, rows=of))(
+                best.kernel, best.noise
+            ).value
+
+        now = objective(m)
+        while m < MOST_NEIGHBOURS and 2 * m < rows.n:
+            before, now = now, objective(2 * m)
+            if abs(now - before) < SETTLED:
+                break
+            m *= 2
+        return m
+
+    def neighbours(self, rows: Rows, run: Run, m: int = NEIGHBOURS) -> Neighbours:
+        return Neighbours(rows, run, self.seed, self.compute, m)
 
     def by(self, method: str) -> None:
         """Chosen on a few rows, then learned by a method of that name."""
@@ -285,7 +326,7 @@ class Choosing:
         last = self.learned(
             best, self.rows, lambda run: stages(method, self.rows, run, self.seed, self.compute)
         )
-        self.best = replace(last, densities=best.densities)
+        self.best = self.enter(replace(last, held=best.held))
 
 
 def few_of(rows: Rows, count: int, seed: int) -> Rows:

@@ -48,3 +48,8 @@ def over_targets(objectives: Sequence[Objective]) -> Objective:
         return Evaluation(sum(part.value for part in found), slopes, np.array([part.noise for part in found]))
 
     return objective
+
+
+def summed(rows: Rows, noise: Any, make: Callable[[Rows], Objective]) -> Objective:
+    """The objective of these rows; if each target has its own noise, the sum over targets."""
+    return make(rows) if np.ndim(noise) == 0 else over_targets([make(of) for of in rows.each()])

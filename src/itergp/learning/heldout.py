@@ -4,7 +4,7 @@ Up to a thousand rows every row, or group of rows, is left out in turn, from one
 rows are held out of the others.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,22 +28,57 @@ MOST, SHARE = 1000, 0.2  # rows held out: at most, and of all
 BLOCK_ROWS, BLOCKS, MOST_CLUSTERED = 50, (4, 40), 20_000  # rows of a block, blocks, rows that make them
 LOG_2_PI = float(np.log(2.0 * np.pi))
 REACH = 1.959964  # of a 95 % interval
+SURE, SURE_ROWS = 2.0, 200  # standard errors, and the rows with which the coverage itself is believed
+WORST = -1e10  # log density of a prediction that is not finite
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Log densities of held-out rows (summed over targets), and how many of their 95 % intervals hold."""
+    """Errors of held-out rows and the variances they were predicted with, (rows, targets)."""
 
-    densities: np.ndarray
-    coverage: float
+    errors: np.ndarray
+    variances: np.ndarray
 
-    @staticmethod
-    def of(errors: np.ndarray, variances: np.ndarray) -> "Scores":
-        """Errors and variances of observations, (rows, targets)."""
+    @property
+    def squares(self) -> np.ndarray:
+        """Squared errors in units of their variance."""
+        return self.errors**2 / self.variances
+
+    @property
+    def densities(self) -> np.ndarray:
+        """The log density of each row, summed over targets."""
         with np.errstate(all="ignore"):
-            squares = errors**2 / variances
-            densities = -0.5 * (squares + np.log(variances) + LOG_2_PI).sum(axis=1)
-        return Scores(np.where(np.isfinite(densities), densities, -1e10), float((squares <= REACH**2).mean()))
+            found = -0.5 * (self.squares + np.log(self.variances) + LOG_2_PI).sum(axis=1)
+        return np.where(np.isfinite(found), found, WORST)
+
+    @property
+    def coverage(self) -> float:
+        """Of 95 % intervals."""
+        return float((self.squares <= REACH**2).mean())
+
+    @property
+    def factor(self) -> float:
+        """By how much variances are too small, as far as these rows can tell.
+
+        Variances that are too large shrink only where the rows are sure, by the density and by the coverage;
+        a wide interval costs little, a narrow one is wrong. Few rows are never sure.
+        """
+        z2 = self.squares
+        if not np.isfinite(z2).all():
+            return 1.0
+        mean, error = float(z2.mean()), SURE * float(z2.std()) / z2.size**0.5
+        doubt = SURE * (0.95 * 0.05 / z2.size) ** 0.5
+
+        def reach(level: float) -> float:
+            """The factor with which this share of the intervals holds."""
+            return float(np.quantile(z2, min(1.0, level))) / REACH**2
+
+        wider = max(mean - error, reach(0.95 if z2.size >= SURE_ROWS else 0.95 - doubt))
+        narrower = max(mean + error, reach(0.95 + doubt))
+        return max(wider, min(1.0, narrower))
+
+    def rescaled(self, factor: float) -> "Scores":
+        return replace(self, variances=factor * self.variances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +124,7 @@ class HeldOut:
             of = np.flatnonzero(np.broadcast_to(each, self.held.t) == variance)
             means[:, of] = mean.reshape(self.held.Y.shape)[:, of]
             variances[:, of] = (var + self.held.N(float(variance)))[:, None]
-        return Scores.of(self.held.Y - means, variances)
+        return Scores(self.held.Y - means, variances)
 
 
 def blocks(X: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -129,7 +164,7 @@ class LeaveOut:
             P = inverse(L, self.tick)  # its lower half
             errors[:, of], left = self._left_out(P, alpha)
             variances[:, of] = left[:, None]
-        return Scores.of(errors, variances)
+        return Scores(errors, variances)
 
     def _left_out(self, P: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """y_F - E[y_F | others] = P_FF^{-1} alpha_F, with the covariance P_FF^{-1}."""

@@ -17,13 +17,24 @@ from itergp.prior.linear import Linear
 from itergp.prior.parameters import parameters, with_parameters
 from itergp.prior.stationary import Periodic
 
-NOISE_RANGE = (1e-6, 10.0)  # relative to the targets' variance: some real targets are noise-free
 SCALE_RANGE = (1e-4, 1e4)  # relative to the targets' variance
-# relative to a feature's spread: its standard deviation without a few outliers
-LENGTH_RANGE = (1e-3, 1e3)
 OTHER_RANGE = (1e-3, 1e3)
 LINEAR_MIDDLE = 30.0  # a linear part has a thousandth of the variance: it is absent as easily as present
 PRIOR_WIDTH = 3.0  # standard deviations of the log-normal priors
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Of the noise, relative to the targets' variance; of lengthscales, relative to a feature's spread: its
+    standard deviation without a few outliers."""
+
+    noise: tuple[float, float] = (1e-6, 10.0)
+    length: tuple[float, float] = (1e-3, 1e3)
+
+
+RANGES = Ranges()
+# for data without noise: about what double precision carries; at 1e3, irrelevant features still add 1e-6
+NOISE_FREE = Ranges((1e-12, 10.0), (1e-3, 1e5))
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,7 @@ class Space:
         rows: "Rows",
         learn_noise: bool = True,
         own_units: "dict[str, Unit] | None" = None,
+        ranges: Ranges = RANGES,
     ) -> "Space":
         """The space for these data, the same whether they are merged or not; ranges widen to include given
         values.
@@ -67,7 +79,7 @@ class Space:
         `own_units` are those of parameters that are not in the units of the columns.
         """
         variance = max(rows.variance, 1e-300)
-        units = _units(kernel, rows.spread, variance) | (own_units or {})
+        units = _units(kernel, rows.spread, variance, ranges) | (own_units or {})
         low, high, centre, paths, sizes = [], [], [], [], []
         for path, value in parameters(kernel).items():
             unit, (least, most), middle = units[path]
@@ -83,7 +95,7 @@ class Space:
             high.append(np.log(np.maximum(most * unit, value)))
             centre.append(np.log(middle * unit))
         if learn_noise:
-            least, most = NOISE_RANGE
+            least, most = ranges.noise
             given = np.atleast_1d(np.asarray(noise, dtype=np.float64))
             own = np.maximum(
                 [rows.variance] if np.ndim(noise) == 0 else rows.variances,
@@ -152,7 +164,9 @@ class Space:
 Unit = tuple[Any, tuple[float, float], float]
 
 
-def _units(kernel: Kernel, spread: np.ndarray, variance: float, prefix: str = "") -> dict[str, Unit]:
+def _units(
+    kernel: Kernel, spread: np.ndarray, variance: float, ranges: Ranges, prefix: str = ""
+) -> dict[str, Unit]:
     """Units by parameter path: each kernel in the units of the columns that it is evaluated on."""
     if isinstance(kernel, OnColumns):
         spread = spread[list(kernel.columns)]
@@ -160,18 +174,20 @@ def _units(kernel: Kernel, spread: np.ndarray, variance: float, prefix: str = ""
     for part in fields(kernel):  # type: ignore[arg-type]
         value = getattr(kernel, part.name)
         if isinstance(value, Kernel):
-            found |= _units(value, spread, variance, f"{prefix}{part.name}.")
+            found |= _units(value, spread, variance, ranges, f"{prefix}{part.name}.")
         else:
-            found[prefix + part.name] = _unit(kernel, part.name, spread, variance)
+            found[prefix + part.name] = _unit(kernel, part.name, spread, variance, ranges.length)
     return found
 
 
-def _unit(kernel: Kernel, name: str, spread: np.ndarray, variance: float) -> Unit:
+def _unit(
+    kernel: Kernel, name: str, spread: np.ndarray, variance: float, length: tuple[float, float]
+) -> Unit:
     if name == "period":
-        return spread, LENGTH_RANGE, 1.0
+        return spread, length, 1.0
     if name == "lengthscale":  # for Periodic: on circles of radius 1, whatever the units of x
         middle = float(np.sqrt(spread.size)) * (LINEAR_MIDDLE if isinstance(kernel, Linear) else 1.0)
-        return 1.0 if isinstance(kernel, Periodic) else spread, LENGTH_RANGE, middle
+        return 1.0 if isinstance(kernel, Periodic) else spread, length, middle
     if name in ("scale", "value", "variance"):
         return variance, SCALE_RANGE, 1.0
     return 1.0, OTHER_RANGE, 1.0

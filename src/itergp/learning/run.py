@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from itergp.data.rows import Rows
 from itergp.learning.candidates import Considered
 from itergp.learning.endings import Ending, Learning
-from itergp.learning.evaluation import over_targets
+from itergp.learning.evaluation import summed
 from itergp.learning.parameters import Objective, Space
 from itergp.learning.wide import Shared
 from itergp.prior.kernel import Kernel
@@ -115,11 +115,7 @@ class Run:
 
     def summed(self, rows: Rows, make: Callable[[Rows], Objective]) -> Objective:
         """The objective of these rows; if each target has its own noise, the sum over targets."""
-        return (
-            make(rows)
-            if np.ndim(self.space.noise) == 0
-            else over_targets([make(of_target) for of_target in rows.each()])
-        )
+        return summed(rows, self.space.noise, make)
 
     def reduce(self, shared: Shared, kernel: Kernel, noise: Any, rows: Rows) -> None:
         """Continue with a reduced kernel."""

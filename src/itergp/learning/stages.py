@@ -23,6 +23,7 @@ EVALUATIONS = 20  # evaluations of an objective in some 15 iterations
 PROBE, POOL = 256, 20_000  # rows timed beforehand, and the fewest among which a batch has its neighbours
 SEARCH_SHARE = 0.25  # share of the remaining time for finding the neighbours of a batch
 ROUNDS = 6  # rounds of updating the neighbours, at most
+FEWEST = 0.25  # of a batch, with many neighbours
 SETTLED = 1e-3  # nats per observation that updating the neighbours must still gain
 
 
@@ -142,13 +143,20 @@ class Neighbours:
             small = self.at(SMALL_BATCH // 2, m, _searchable(SMALL_BATCH // 2, run))
             yield "neighbours, a small batch", small, 15
 
+    @property
+    def size(self) -> int:
+        """Rows of a batch: fewer with more neighbours, whose work grows with their cube."""
+        return int(SMALL_BATCH * max(FEWEST, (NEIGHBOURS / self.m) ** 2))
+
     def batch(self) -> Iterator[Stage]:
-        yield "neighbours, a batch", self.at(SMALL_BATCH, self.m, _searchable(SMALL_BATCH, self.run)), 15
+        yield "neighbours, a batch", self.at(self.size, self.m, _searchable(self.size, self.run)), 15
 
     def all_rows(self) -> Iterator[Stage]:
         """All rows, or as many as the time allows, until new neighbours gain no more."""
         n, run, before = self.rows.n, self.run, np.inf
         batch, pool = _affordable(n, run, rounds=2) if n > SMALL_BATCH else (None, None)
+        if self.m > NEIGHBOURS:  # without a clock too
+            batch = min(n, 2 * self.size, n if batch is None else batch)
         for _ in range(ROUNDS):
             name = "neighbours, all rows" if batch is None else "neighbours, a large batch"
             yield name, self.at(batch, self.m, pool), 15

@@ -26,7 +26,7 @@ from itergp.data.rows import Rows
 from itergp.learning.endings import Ending
 from itergp.learning.evaluation import per_observation, sound
 from itergp.learning.exact import value_and_weights
-from itergp.learning.parameters import LENGTH_RANGE, Evaluation, Objective, Space
+from itergp.learning.parameters import RANGES, Evaluation, Objective, Space
 from itergp.linalg.blas import dense_threads
 from itergp.linalg.cholesky import with_jitter
 from itergp.linalg.compute import require_bytes
@@ -109,7 +109,7 @@ class Shared:
     def space(self, kernel: Kernel, noise: Any, rows: Rows, learn_noise: bool) -> Space:
         relative = rows.spread / self.unit
         units = np.concatenate([[np.sqrt(self.features) * np.median(relative)], relative[list(self.chosen)]])
-        return Space.of(kernel, noise, rows, learn_noise, {self.path: (units, LENGTH_RANGE, 1.0)})
+        return Space.of(kernel, noise, rows, learn_noise, {self.path: (units, RANGES.length, 1.0)})
 
     def name(self, of_reduced: str) -> str:
         """The name of a parameter of the reduced kernel in the full kernel."""
