@@ -98,6 +98,8 @@ def rescaled(candidate: Candidate, factor: float) -> Candidate:
 def chosen(candidates: Sequence[Candidate]) -> Candidate:
     """The best on held-out rows; among those that these cannot tell from it, the best by its objective."""
     scored = [one for one in candidates if one.densities is not None]
+    if not scored:
+        return min(candidates, key=lambda one: one.objective)
     best = max(scored, key=lambda one: one.score)
     return min((one for one in scored if _tied(one, best)), key=lambda one: one.objective)
 

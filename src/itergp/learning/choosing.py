@@ -27,6 +27,7 @@ from itergp.learning.candidates import (
     one_lengthscale,
     rescaled,
     smoothed,
+    start_of,
 )
 from itergp.learning.endings import Ending
 from itergp.learning.evaluation import summed
@@ -47,7 +48,10 @@ ITERATIONS = 40  # of a smoothness that begins where another has ended
 TOLERANCE = 1e-5  # nats per observation, at which a candidate has converged: far less than they differ by
 PROBED, MOST_NEIGHBOURS = 300, 120  # rows and neighbours, to see how many neighbours it takes
 SETTLED = 0.02  # nats per observation that more neighbours may change
-SCREENING = 0.4  # of the time, for the candidates on a few rows
+SCREENING, EVALUATIONS = 0.4, 250  # of the time, for all candidates on a few rows; evaluations it takes
+FEWEST = 125  # rows on which it is worth while
+LATER = 0.6  # of the time, that the last stage should have
+SCORING = 0.03  # of the time, for predictions of held-out rows: otherwise the likelihood chooses
 Stages = Callable[[Run], Iterator[Stage]]
 
 
@@ -67,12 +71,7 @@ def choose_rows(
     require_working_room()
     task = Choosing(rows, noise, learn_noise, groups, seconds, seed, callback, compute)
     try:
-        if method != "auto":
-            task.by(method)
-        elif rows.n <= EXACT_LIKELIHOOD_ROWS:
-            task.small()
-        else:
-            task.large()
+        task.choose(method)
     except OutOfTime:
         task.ended = Ending.BUDGET
     except Enough:
@@ -100,6 +99,7 @@ class Choosing:
     trace: list[Record] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
     at_bounds: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    scoring: float = 0.0  # seconds of the last predictions of held-out rows
     ended: Ending = Ending.CONVERGED
 
     @property
@@ -134,6 +134,20 @@ class Choosing:
             self.ended,
             considered(list(self.candidates.values()), best),
         )
+
+    def choose(self, method: str) -> None:
+        small = method != "auto" or self.rows.n <= EXACT_LIKELIHOOD_ROWS
+        held = None if small else HeldOut.split(self.rows, self.groups, self.seed, self.compute)
+        few = self.few(self.rows if held is None else held.known)
+        if few is None:  # no time to choose: one smoothness, learned as if it had been asked for
+            start = Candidate(FIRST, start_of(FIRST, self.d), self.noise)
+            self.best = self.enter(self.learned(start, self.rows, self.named(method)))
+        elif method != "auto":
+            self.by(method, few)
+        elif held is None:
+            self.small(few)
+        else:
+            self.large(held, few)
 
     # The parts of it.
 
@@ -171,18 +185,38 @@ class Choosing:
         return replace(candidate, kernel=kernel, noise=noise, objective=run.objective + price, held=None)
 
     def scored(self, candidate: Candidate, held: HeldOut | LeaveOut) -> Candidate:
-        """With the log densities of held-out rows; a candidate that fails numerically has none."""
+        """With predictions of held-out rows, unless they take too much of the time; a candidate that fails
+        numerically has none."""
         self.tick()
+        if self.seconds is not None and self.scoring > SCORING * self.seconds:
+            return replace(candidate, held=None)
+        began = time.perf_counter()
         try:
             found = held.scores(candidate.kernel, candidate.noise)
         except (np.linalg.LinAlgError, ArithmeticError):
             return replace(candidate, held=None)
+        finally:
+            self.scoring = time.perf_counter() - began
         return replace(candidate, held=found)
 
     def likelihood(self, rows: Rows, noise: Any) -> Objective:
         return summed(rows, noise, lambda of: exact(of, compute=self.compute, tick=self.tick))
 
     # All candidates, on a few rows.
+
+    def few(self, rows: Rows) -> Rows | None:
+        """Rows for all candidates: as many as a share of the time allows; none if that is very few."""
+        if self.seconds is None:
+            return few_of(rows, SCREENED, self.seed)
+        probe = few_of(rows, FEWEST, self.seed)
+        objective, kernel = self.likelihood(probe, self.noise), start_of(FIRST, self.d)
+        objective(kernel, self.noise)  # the first one wakes threads
+        began = time.perf_counter()
+        objective(kernel, self.noise)
+        all_of_it = max(1e-6, EVALUATIONS * (time.perf_counter() - began))
+        # between the second and the third power of the rows
+        size = int(min(SCREENED, probe.n * (SCREENING * self.left / all_of_it) ** 0.4))
+        return few_of(rows, size, self.seed) if size >= FEWEST else None
 
     def screen(self, few: Rows) -> None:
         """Every smoothness by the exact likelihood, and the best of them with one lengthscale."""
@@ -240,10 +274,9 @@ class Choosing:
         other = [one for one in ranked if one.shares != best[0].shares]
         return best + [one for one in other[:1] if one not in best]
 
-    def small(self) -> None:
+    def small(self, few: Rows) -> None:
         """Up to a thousand rows: by the exact likelihood, and by rows left out in turn."""
-        rows, few = self.rows, few_of(self.rows, SCREENED, self.seed)
-        held = LeaveOut(rows, self.groups, self.compute, self.tick)
+        rows, held = self.rows, LeaveOut(self.rows, self.groups, self.compute, self.tick)
         self.screen(few)
         found = list(self.candidates.values())
         if few.n < rows.n:
@@ -252,24 +285,27 @@ class Choosing:
         self.without_noise(held, [self.exactly(rows)])
         self.rescale()
 
-    def large(self) -> None:
+    def large(self, held: HeldOut, few: Rows) -> None:
         """Beyond: by the likelihood of rows given their neighbours, and by held-out rows."""
-        held = HeldOut.split(self.rows, self.groups, self.seed, self.compute)
-        known, rows = held.known, self.rows
-        self.screen(few_of(known, SCREENED, self.seed))
-        if self.d > 1 and is_wide(self.candidates[FIRST].kernel, rows):
-            found = [self.enter(self.scored(one, held)) for one in self.finalists()]
-            self.best = chosen(found)
-            self.go_on(held, lambda run: wide_stages(rows, run, self.seed, MOST_ROWS))
+        self.screen(few)
+        if self.d > 1 and is_wide(self.candidates[FIRST].kernel, self.rows):
+            self.best = chosen([self.enter(self.scored(one, held)) for one in self.finalists()])
+            self.go_on(held, lambda run: wide_stages(self.rows, run, self.seed, MOST_ROWS))
         else:
-            for one in self.finalists():
-                self.best = self.scored(one, held)
-                self.enter(self.go_on(held, lambda run: self.neighbours(known, run).batch()))
-            self.best = chosen([one for one in self.candidates.values() if one.held is not None])
-            self.go_on(held, lambda run: self.neighbours(rows, run, self.enough(known)).all_rows())
-        more = [lambda run, m=m: self.neighbours(known, run, m).batch() for m in (NEIGHBOURS, 4 * NEIGHBOURS)]
-        self.without_noise(held, more)
+            self.best = self.by_a_batch(held)
+            self.go_on(held, self.all_rows(self.enough(held.known)))
+        self.without_noise(held, [self.batch(held.known), self.batch(held.known, MOST_NEIGHBOURS)])
         self.rescale()
+
+    def by_a_batch(self, held: HeldOut) -> Candidate:
+        """The best of a few candidates after a batch, while there is time for more than one."""
+        found: list[Candidate] = []
+        for one in self.finalists():
+            if found and self.seconds is not None and self.left < LATER * self.seconds:
+                break
+            self.best = self.scored(one, held)
+            found.append(self.go_on(held, self.batch(held.known)))
+        return chosen(found)
 
     def go_on(self, held: HeldOut | LeaveOut, make: Stages, ranges: Ranges = RANGES) -> Candidate:
         """More stages from the best point; where held-out rows say that it was better before, it stays."""
@@ -301,9 +337,8 @@ class Choosing:
 
         def objective(m: int) -> float:
             found = NeighbourLikelihood.at(best.kernel, rows, m, PROBED, self.seed, self.compute, self.tick)
-            return summed(found.rows, best.noise, lambda of: replace(found, rows=of))(
-                best.kernel, best.noise
-            ).value
+            of_all = summed(found.rows, best.noise, lambda of: replace(found, rows=of))
+            return of_all(best.kernel, best.noise).value
 
         now = objective(m)
         while m < MOST_NEIGHBOURS and 2 * m < rows.n:
@@ -313,20 +348,23 @@ class Choosing:
             m *= 2
         return m
 
-    def neighbours(self, rows: Rows, run: Run, m: int = NEIGHBOURS) -> Neighbours:
-        return Neighbours(rows, run, self.seed, self.compute, m)
+    def batch(self, rows: Rows, m: int = NEIGHBOURS) -> Stages:
+        return lambda run: Neighbours(rows, run, self.seed, self.compute, m).batch()
 
-    def by(self, method: str) -> None:
-        """Chosen on a few rows, then learned by a method of that name."""
-        few = few_of(self.rows, SCREENED, self.seed)
+    def all_rows(self, m: int) -> Stages:
+        return lambda run: Neighbours(self.rows, run, self.seed, self.compute, m).all_rows()
+
+    def by(self, method: str, few: Rows) -> None:
+        """Chosen on a few rows, then learned by the method of that name."""
         self.screen(few)
         held = LeaveOut(few, None, self.compute, self.tick)
-        best = chosen([self.enter(self.scored(one, held)) for one in self.candidates.values()])
-        self.best = best
-        last = self.learned(
-            best, self.rows, lambda run: stages(method, self.rows, run, self.seed, self.compute)
+        self.best = best = chosen(
+            [self.enter(self.scored(one, held)) for one in list(self.candidates.values())]
         )
-        self.best = self.enter(replace(last, held=best.held))
+        self.best = self.enter(replace(self.learned(best, self.rows, self.named(method)), held=best.held))
+
+    def named(self, method: str) -> Stages:
+        return lambda run: stages(method, self.rows, run, self.seed, self.compute)
 
 
 def few_of(rows: Rows, count: int, seed: int) -> Rows:
