@@ -15,7 +15,7 @@ import numpy as np
 
 from itergp.linalg.engines.base import Conditionals, Engine, Tick, TileCache, no_tick
 from itergp.linalg.engines.native import _tiles, linear, neighbours
-from itergp.linalg.engines.native.gradients import gradient
+from itergp.linalg.engines.native.gradients import gradient, symmetric_gradient
 from itergp.linalg.engines.native.layout import BLOCK, blocks, padded, unpadded
 from itergp.linalg.engines.native.leaves import Leaf, differentiable_leaves, leaves
 from itergp.linalg.memory import cores
@@ -154,6 +154,12 @@ class NativeEngine(Engine):
     ) -> tuple[Kernel, np.ndarray]:
         found = gradient(kernel, X0, X1, A, B, self._threads())
         return super().gradient(kernel, X0, X1, A, B) if found is None else found
+
+    def weighted_symmetric(
+        self, kernel: Kernel, X: np.ndarray, W: np.ndarray, tick: Tick = no_tick
+    ) -> Slopes:
+        found = symmetric_gradient(kernel, X, W, self._threads(), tick)
+        return super().weighted_symmetric(kernel, X, W, tick) if found is None else found
 
     def nearest(
         self,

@@ -3,6 +3,8 @@
 // Compiled once per instruction set, like tiles.cpp.
 #include "gradients.h"
 
+#include <algorithm>
+
 #include "vectors.h"
 
 namespace itergp {
@@ -92,6 +94,19 @@ void weigh(const double* A, const double* B, int rank, double* __restrict weight
     }
 }
 
+// The same for a symmetric W: twice its entries below the diagonal, which stand for those above it too
+void weigh_symmetric(const double* W, std::ptrdiff_t points, std::ptrdiff_t p, std::ptrdiff_t g, double* __restrict weight) {
+    for (int i0 = 0; i0 < GROUP; i0 += ROWS) {
+        for (int b = 0; b < GROUP; ++b) {
+            const std::ptrdiff_t j = g * GROUP + b;
+            for (int a = 0; a < ROWS; ++a, ++weight) {
+                const std::ptrdiff_t i = p * GROUP + i0 + a;
+                *weight = i >= points || i < j ? 0.0 : (i > j ? 2.0 : 1.0) * W[j * points + i];
+            }
+        }
+    }
+}
+
 // slopes[j * ROWS + i] = W_ij k'(s_ij), and the totals of the strip
 template <int KIND>
 void evaluate(const Part& part, const double* left, const double* right, const double* weights, double* __restrict slopes,
@@ -164,8 +179,9 @@ void gradient(const Gradient& task, Range range, std::ptrdiff_t first, std::ptrd
     alignas(64) double weights[GROUP * GROUP], M[ROWS * GROUP];
     const std::ptrdiff_t stride = std::ptrdiff_t(task.features) * GROUP;
     for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
-        for (std::ptrdiff_t g = first; g < last; ++g) {
-            weigh(task.A + p * task.rank * GROUP, task.B + g * task.rank * GROUP, task.rank, weights);
+        for (std::ptrdiff_t g = first; g < (task.W ? std::min(last, p + 1) : last); ++g) {
+            if (task.W) weigh_symmetric(task.W, task.points, p, g, weights);
+            else weigh(task.A + p * task.rank * GROUP, task.B + g * task.rank * GROUP, task.rank, weights);
             for (int i = 0; i < GROUP; i += ROWS) {
                 const double *left = task.left + p * stride + i, *right = task.right + g * stride;
                 double *slopes = task.slopes + p * stride + i, *sums = task.sums + p * (task.n_parts * TOTALS + task.features);

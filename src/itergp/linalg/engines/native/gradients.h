@@ -1,4 +1,4 @@
-// Gradients of sum_ij (A B^T)_ij k(x_i, x'_j), in float64, once per instruction set.
+// Gradients of sum_ij W_ij k(x_i, x'_j), in float64, once per instruction set: for W = A B^T, or for a symmetric W.
 #pragma once
 #include "tiles.h"
 
@@ -22,6 +22,8 @@ struct Gradient {
     bool per_feature;           // whether the sums for each feature are asked for
     const double *left, *right; // features of the points x and x'
     const double *A, *B;        // weights in the same layout: [group][column][point]
+    const double* W;            // or, if x' is x: W of `points` x `points`, column by column, of which the lower half is read
+    std::ptrdiff_t points;
     double* slopes;             // like `left`: += sum_j W k'(s) (f_i - f_j)_c
     double* sums;               // [group of x][n_parts * TOTALS + features]: += the totals of each part in turn
 };

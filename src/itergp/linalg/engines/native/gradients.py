@@ -8,18 +8,20 @@ which are added in a fixed order: the same bits for any number of threads.
 
 Measured against JAX tiles on 2 cores, n = 1,024 to 5,000, d = 1 to 200 (`benchmarks/gradients.py`): two to
 ten times as fast up to r = 64, 1.3 times for r = 256, 0.9 times for r = 1,024, where A B^T dominates both. So
-all sums of leaves are handled here.
+all sums of leaves are handled here. For a dense symmetric W, `symmetric_gradient` reads its lower half.
 """
 
 import numpy as np
+from scipy.linalg.blas import dsymm
 
 from itergp.errors import InputError
+from itergp.linalg.engines.base import Tick
 from itergp.linalg.engines.native import _tiles
 from itergp.linalg.engines.native.layout import blocks
 from itergp.linalg.engines.native.leaves import Leaf, differentiable_leaves, slopes_of
 from itergp.linalg.engines.native.linear import transposed_product
 from itergp.prior.kernel import Kernel
-from itergp.prior.parameters import with_parameters
+from itergp.prior.parameters import Slopes, with_parameters
 from itergp.validate import as_float64, finite
 
 GROUP, TOTALS = _tiles.GROUP, _tiles.TOTALS
@@ -47,6 +49,52 @@ def gradient(
         in_inputs[np.ix_(rows, leaf.columns(d))] += leaf.term.weight * leaf.rate(d) * slope
     constants = [leaf for leaf in parts if leaf.constant]
     return with_parameters(kernel, slopes_of(found, constants, total), check=False), in_inputs
+
+
+def symmetric_gradient(
+    kernel: Kernel, X: np.ndarray, W: np.ndarray, threads: int, tick: Tick
+) -> Slopes | None:
+    """See `Engine.weighted_symmetric`; None if the kernel is not made of leaves."""
+    parts, d = differentiable_leaves(kernel), X.shape[1]
+    if parts is None:
+        return None
+    profiles, found = [leaf for leaf in parts if not leaf.constant and not leaf.linear], []
+    for leaf, sums in _symmetric_sums(profiles, X, W, threads, tick):
+        found.append((leaf, sums[0], sums[1], sums[TOTALS:] if leaf.lengthscale.ndim else sums[2]))
+    for leaf in (leaf for leaf in parts if leaf.linear):
+        F = X[:, leaf.columns(d)] * leaf.rate(d)
+        products = (F * dsymm(1.0, W, F, lower=1)).sum(axis=0)
+        found.append((leaf, products.sum(), 0.0, products if leaf.lengthscale.ndim else products.sum()))
+    constants = [leaf for leaf in parts if leaf.constant]
+    total = 2.0 * np.tril(W, -1).sum() + np.trace(W) if constants else 0.0
+    return slopes_of(found, constants, float(total))
+
+
+def _symmetric_sums(
+    parts: list[Leaf], X: np.ndarray, W: np.ndarray, threads: int, tick: Tick
+) -> list[tuple[Leaf, np.ndarray]]:
+    """For each part, the totals and squares of gradients.h."""
+    if not parts:
+        return []
+    sizes = [len(leaf.columns(X.shape[1])) for leaf in parts]
+    F = _grouped(
+        np.concatenate([X[:, leaf.columns(X.shape[1])] * leaf.rate(X.shape[1]) for leaf in parts], axis=1)
+    )
+    slopes, sums = np.zeros_like(F), np.zeros((len(F), TOTALS * len(parts) + sum(sizes)))
+    per_feature = any(leaf.lengthscale.ndim for leaf in parts)
+    description = sizes, [leaf.kind for leaf in parts], [leaf.alpha for leaf in parts]
+    entries = SECONDS / _seconds(len(parts), sum(sizes), 0)  # per thread, in one call
+    step = threads * max(1, int(entries / (GROUP**2 * len(F))))
+    columns = np.asfortranarray(W).T
+    for p in range(0, len(F), step):
+        tick()
+        ends = p, min(p + step, len(F))
+        _tiles.symmetric_gradient(F, columns, *description, per_feature, slopes, sums, *ends, threads)
+    total, starts = sums.sum(axis=0), np.cumsum([0, *sizes])
+    return [
+        (leaf, total[TOTALS * k + start : TOTALS * (k + 1) + start + size])
+        for k, (leaf, start, size) in enumerate(zip(parts, starts, sizes, strict=False))
+    ]
 
 
 def _linear(
