@@ -49,9 +49,10 @@ TOLERANCE = 1e-5  # nats per observation, at which a candidate has converged: fa
 PROBED, MOST_NEIGHBOURS = 300, 120  # rows and neighbours, to see how many neighbours it takes
 SETTLED = 0.02  # nats per observation that more neighbours may change
 SCREENING, EVALUATIONS = 0.4, 250  # of the time, for all candidates on a few rows; evaluations it takes
-FEWEST = 125  # rows on which it is worth while
+FEWEST = 250  # rows on which candidates can be told apart
+SHORT = 60.0  # seconds: below, fewer rows are held out
 LATER = 0.6  # of the time, that the last stage should have
-SCORING = 0.03  # of the time, for predictions of held-out rows: otherwise the likelihood chooses
+SCORING = 0.1  # of the time, for one prediction of held-out rows: otherwise the likelihood chooses
 Stages = Callable[[Run], Iterator[Stage]]
 
 
@@ -137,7 +138,13 @@ class Choosing:
 
     def choose(self, method: str) -> None:
         small = method != "auto" or self.rows.n <= EXACT_LIKELIHOOD_ROWS
-        held = None if small else HeldOut.split(self.rows, self.groups, self.seed, self.compute)
+        held = (
+            None
+            if small
+            else HeldOut.split(
+                self.rows, self.groups, self.seed, self.compute, (self.seconds or np.inf) < SHORT
+            )
+        )
         few = self.few(self.rows if held is None else held.known)
         if few is None:  # no time to choose: one smoothness, learned as if it had been asked for
             start = Candidate(FIRST, start_of(FIRST, self.d), self.noise)
@@ -216,7 +223,7 @@ class Choosing:
         all_of_it = max(1e-6, EVALUATIONS * (time.perf_counter() - began))
         # between the second and the third power of the rows
         size = int(min(SCREENED, probe.n * (SCREENING * self.left / all_of_it) ** 0.4))
-        return few_of(rows, size, self.seed) if size >= FEWEST else None
+        return few_of(rows, size, self.seed) if size >= min(FEWEST, rows.n) else None
 
     def screen(self, few: Rows) -> None:
         """Every smoothness by the exact likelihood, and the best of them with one lengthscale."""

@@ -25,6 +25,7 @@ from itergp.solver.schedule import default_actions
 from itergp.solver.stopping import MaxActions
 
 MOST, SHARE = 1000, 0.2  # rows held out: at most, and of all
+QUICK = 300, 128  # rows held out, and global actions, if time is short
 BLOCK_ROWS, BLOCKS, MOST_CLUSTERED = 50, (4, 40), 20_000  # rows of a block, blocks, rows that make them
 LOG_2_PI = float(np.log(2.0 * np.pi))
 REACH = 1.959964  # of a 95 % interval
@@ -92,16 +93,18 @@ class HeldOut:
     actions: int | None = None  # global ones; None: as many as a fit takes by default
 
     @staticmethod
-    def split(rows: Rows, groups: np.ndarray | None, seed: int, compute: Compute) -> "HeldOut":
-        """Random rows, or all rows of random groups."""
+    def split(
+        rows: Rows, groups: np.ndarray | None, seed: int, compute: Compute, quick: bool = False
+    ) -> "HeldOut":
+        """Random rows, or all rows of random groups; `quick`: fewer of them, with fewer global actions."""
         rng = np.random.default_rng([seed, rows.n, 1])
-        out, most = rng.permutation(rows.n)[: int(SHARE * rows.n)], min(MOST, int(SHARE * rows.n))
+        out, most = rng.permutation(rows.n), min(QUICK[0] if quick else MOST, int(SHARE * rows.n))
         if groups is not None:
             out = rng.permutation(np.flatnonzero(np.isin(groups, _few_groups(groups, rng, SHARE * rows.n))))
         else:
             out = out[:most]
         known = np.setdiff1d(np.arange(rows.n), out)
-        return HeldOut(rows.some(known), rows.some(out[:most]), compute, seed)
+        return HeldOut(rows.some(known), rows.some(out[:most]), compute, seed, QUICK[1] if quick else None)
 
     def scores(self, kernel: Kernel, noise: Any, neighbours: int = NEIGHBOURS) -> Scores:
         """Only rows that are acted on enter: those of the global actions, and those near held-out rows."""
