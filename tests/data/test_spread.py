@@ -8,7 +8,7 @@ from itergp import IterGPRegressor, Matern32
 from itergp.data.rows import Rows
 from itergp.data.spread import DOMINATED, centre_and_spread
 from itergp.fitted.units import Scaling
-from itergp.learning.parameters import LENGTH_RANGE, Space
+from itergp.learning.parameters import RANGES, Space
 
 
 def rare(rng, n, share):
@@ -79,8 +79,8 @@ def test_lengthscales_are_sought_in_units_of_the_others_also_where_nothing_is_sc
     space = Space.of(1.0 * Matern32([1.0, 1.0]), 0.1, Rows.of(X, X[:, 1]))
     place = space.paths.index("kernel.lengthscale")
     lower, upper = np.exp(space.lower)[place : place + 2], np.exp(space.upper)[place : place + 2]
-    np.testing.assert_allclose(lower, LENGTH_RANGE[0], rtol=0.2)
-    np.testing.assert_allclose(upper, LENGTH_RANGE[1], rtol=0.2)
+    np.testing.assert_allclose(lower, RANGES.length[0], rtol=0.2)
+    np.testing.assert_allclose(upper, RANGES.length[1], rtol=0.2)
 
 
 @pytest.mark.parametrize("normalize", [True, False])

@@ -8,7 +8,7 @@ from oracles import negative_log_density
 from itergp import InputError, Matern32
 from itergp.data.rows import Rows, merge_rows
 from itergp.learning import learn
-from itergp.learning.parameters import NOISE_RANGE, Evaluation, Space
+from itergp.learning.parameters import RANGES, Evaluation, Space
 from itergp.learning.run import Run
 from itergp.learning.stages import stages
 from itergp.linalg.compute import Compute
@@ -99,7 +99,7 @@ def test_ranges_are_in_units_of_each_target():
     X, y = drawn(30)
     y = y / np.sqrt((y**2).mean(axis=0)) * [1.0, 100.0]
     space = Space.of(START, np.array([0.1, 0.1]), Rows.of(X, y))
-    np.testing.assert_allclose(np.exp(space.lower[-2:]), NOISE_RANGE[0] * np.array([1.0, 1e4]), rtol=1e-9)
+    np.testing.assert_allclose(np.exp(space.lower[-2:]), RANGES.noise[0] * np.array([1.0, 1e4]), rtol=1e-9)
     kernel, noise = space.values(space.vector(START, np.array([0.2, 300.0])))
     np.testing.assert_allclose(noise, [0.2, 300.0])
     assert space.at_bounds(space.vector(START, np.array([0.2, 1e-9]))) == ("noise[1]",)

@@ -9,7 +9,7 @@ from itergp import RBF, InputError, Matern32, Periodic
 from itergp.data.rows import Rows
 from itergp.learning import learn
 from itergp.learning.exact import exact
-from itergp.learning.parameters import NOISE_RANGE, Space
+from itergp.learning.parameters import RANGES, Space
 from itergp.prior.parameters import parameters
 
 
@@ -121,9 +121,9 @@ def test_targets_without_noise_reach_the_floor_and_the_result_says_so():
     X = np.random.default_rng(0).uniform(-1, 1, (300, 1))
     learned = learn(X, np.sin(3 * X[:, 0]), 1.0 * RBF([1.0]), 0.1)
     variance = np.mean(np.sin(3 * X[:, 0]) ** 2)
-    assert learned.noise < 3 * NOISE_RANGE[0] * variance
+    assert learned.noise < 3 * RANGES.noise[0] * variance
     assert any("noise" in name for name in learned.at_bounds) == (
-        learned.noise <= 1.001 * NOISE_RANGE[0] * variance
+        learned.noise <= 1.001 * RANGES.noise[0] * variance
     )
 
 
