@@ -437,7 +437,7 @@ def test_targets_that_are_all_the_same():
 
 def test_hyperparameters_are_told_with_the_bounds_they_ran_into(monkeypatch):
     # too short for a feature that says nothing
-    monkeypatch.setattr("itergp.learning.parameters.LENGTH_RANGE", (1e-3, 2.0))
+    monkeypatch.setattr("itergp.learning.parameters.RANGES.length", (1e-3, 2.0))
     model = IterGPRegressor(kernel="rbf", budget=MaxActions(9)).fit(X[:60], Y[:60])
     values = strict(numbers(model.fit_, feature_names=["a", "b", "c"]))
     by_name = {row["name"]: row for row in values["hyperparameters"]}

@@ -138,13 +138,8 @@ class Choosing:
 
     def choose(self, method: str) -> None:
         small = method != "auto" or self.rows.n <= EXACT_LIKELIHOOD_ROWS
-        held = (
-            None
-            if small
-            else HeldOut.split(
-                self.rows, self.groups, self.seed, self.compute, (self.seconds or np.inf) < SHORT
-            )
-        )
+        quick = self.seconds is not None and self.seconds < SHORT
+        held = None if small else HeldOut.split(self.rows, self.groups, self.seed, self.compute, quick)
         few = self.few(self.rows if held is None else held.known)
         if few is None:  # no time to choose: one smoothness, learned as if it had been asked for
             start = Candidate(FIRST, start_of(FIRST, self.d), self.noise)
