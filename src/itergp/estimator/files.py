@@ -198,10 +198,9 @@ def _candidates(value: Any) -> tuple[Considered, ...]:
         name = choice("candidate", said["name"], names())
         numbers = {
             key: None if said[key] is None else number(said[key], f"{key} of a candidate")
-            for key in ("score", "error", "coverage")
+            for key in ("objective", "score", "error", "coverage")
         }
-        objective = number(said["objective"], "objective of a candidate")
-        found.append(Considered(name, objective, chosen=said["chosen"] is True, **numbers))
+        found.append(Considered(name, chosen=said["chosen"] is True, **numbers))
     return tuple(found)
 
 

@@ -117,7 +117,7 @@ class Considered:
     """A candidate as it is reported."""
 
     name: str
-    objective: float  # nats per observation, with a price for each hyper-parameter; lower is better
+    objective: float | None  # nats per observation, with a price for each hyper-parameter; lower is better
     score: float | None  # mean log density of a held-out row; None where it was not among the best few
     error: float | None  # standard error of its difference to that of the chosen one
     coverage: float | None  # of 95 % intervals on held-out rows
@@ -133,9 +133,8 @@ def considered(candidates: Sequence[Candidate], best: Candidate) -> tuple[Consid
             score = candidate.score
             error = None if its is None else float((mine - its).std()) / mine.size**0.5
         coverage = None if candidate.held is None else candidate.held.coverage
-        return Considered(
-            candidate.name, candidate.objective, score, error, coverage, candidate.name == best.name
-        )
+        objective = candidate.objective if np.isfinite(candidate.objective) else None
+        return Considered(candidate.name, objective, score, error, coverage, candidate.name == best.name)
 
     ranked = sorted(
         candidates, key=lambda c: (c.name != best.name, c.densities is None, -c.score, c.objective)

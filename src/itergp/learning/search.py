@@ -1,0 +1,136 @@
+"""A search over candidates: one clock, one trace, and each candidate at the best point found so far."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from itergp.data.rows import Rows
+from itergp.learning.candidates import FIRST, Candidate, chosen, considered, start_of
+from itergp.learning.endings import Ending
+from itergp.learning.evaluation import summed
+from itergp.learning.exact import exact
+from itergp.learning.heldout import HeldOut, LeaveOut
+from itergp.learning.parameters import RANGES, Objective, Ranges, Space
+from itergp.learning.run import Enough, Learned, OutOfTime, Record, Run, Stage
+from itergp.linalg.compute import Compute
+
+SCORING = 0.1  # of the time, for one prediction of held-out rows: otherwise the likelihood chooses
+SCORES = 1.5  # times the seconds of the last prediction, that are kept for the next one
+Stages = Callable[[Run], Iterator[Stage]]
+
+
+@dataclass(eq=False)
+class Search:
+    """Candidates by name; `best` is the one chosen so far."""
+
+    rows: Rows
+    noise: Any
+    learn_noise: bool = True
+    groups: np.ndarray | None = None
+    seconds: float | None = None
+    seed: int = 0
+    callback: Callable[[Record], Any] | None = None
+    compute: Compute = Compute()
+    began: float = field(default_factory=lambda: time.perf_counter())
+    candidates: dict[str, Candidate] = field(default_factory=dict)
+    best: Candidate | None = None
+    trace: list[Record] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
+    at_bounds: dict[str, tuple[str, ...]] = field(default_factory=dict)  # parameters, by candidate
+    scoring: float = 0.0  # seconds of the last prediction of held-out rows
+    ended: Ending = Ending.CONVERGED
+
+    @property
+    def d(self) -> int:
+        return self.rows.X.shape[1]
+
+    @property
+    def left(self) -> float:
+        return np.inf if self.seconds is None else self.seconds - (time.perf_counter() - self.began)
+
+    def tick(self) -> None:
+        if self.left <= 0:
+            raise OutOfTime
+
+    def enter(self, candidate: Candidate) -> Candidate:
+        self.candidates[candidate.name] = candidate
+        return candidate
+
+    def likelihood(self, rows: Rows, noise: Any) -> Objective:
+        """The exact one."""
+        return summed(rows, noise, lambda of: exact(of, compute=self.compute, tick=self.tick))
+
+    def learned(
+        self,
+        candidate: Candidate,
+        rows: Rows,
+        make: Stages,
+        tolerance: float | None = None,
+        ranges: Ranges = RANGES,
+    ) -> Candidate:
+        """The candidate after these stages, in units of these rows. There is time left to predict with it."""
+        space = Space.of(candidate.kernel, candidate.noise, rows, self.learn_noise, ranges=ranges)
+        limit = None if self.seconds is None else self.seconds - SCORES * self.scoring
+        run = Run(space, space.vector(candidate.kernel, candidate.noise), limit, self.callback, self.began)
+        run.trace, run.stages = self.trace, self.stages
+        run.tolerance = run.tolerance if tolerance is None else tolerance
+        try:
+            for name, objective, iterations in make(run):
+                run.minimise(f"{candidate.name}: {name}", objective, iterations)
+            self.ended = run.ended
+        except OutOfTime:
+            self.ended = Ending.BUDGET
+        except (Enough, KeyboardInterrupt):
+            self.enter(self.reached(candidate, run, rows))
+            raise
+        return self.reached(candidate, run, rows)
+
+    def reached(self, candidate: Candidate, run: Run, rows: Rows) -> Candidate:
+        """Where a run is, with a price for each hyper-parameter (BIC), so that candidates compare."""
+        kernel, noise, self.at_bounds[candidate.name] = run.found()
+        price = 0.5 * run.space.lower.size * float(np.log(rows.total)) / rows.total
+        return replace(
+            candidate, kernel=kernel, noise=noise, objective=float(run.objective + price), held=None
+        )
+
+    def scored(self, candidate: Candidate, held: HeldOut | LeaveOut) -> Candidate:
+        """With predictions of held-out rows, unless they take too much of the time; a candidate that fails
+        numerically has none."""
+        if self.left <= 0 or (self.seconds is not None and self.scoring > SCORING * self.seconds):
+            return replace(candidate, held=None)
+        began = time.perf_counter()
+        try:
+            found = held.scores(candidate.kernel, candidate.noise)
+        except (np.linalg.LinAlgError, ArithmeticError, OutOfTime):
+            return replace(candidate, held=None)
+        finally:
+            self.scoring = time.perf_counter() - began
+        return replace(candidate, held=found)
+
+    def go_on(self, held: HeldOut | LeaveOut, make: Stages, ranges: Ranges = RANGES) -> Candidate:
+        """More stages from the best point; where held-out rows say that it was better before, it stays."""
+        best = self.best
+        assert best is not None
+        more = self.scored(self.learned(best, self.rows, make, ranges=ranges), held)
+        self.best = self.enter(chosen([more, replace(best, objective=more.objective)]))
+        return self.best
+
+    def result(self) -> Learned:
+        """The chosen candidate; if there was no time to choose, the best of those that there are."""
+        there = list(self.candidates.values())
+        best = self.best or (
+            chosen(there) if there else Candidate(FIRST, start_of(FIRST, self.d), self.noise)
+        )
+        return Learned(
+            best.kernel,
+            best.noise,
+            best.objective,
+            tuple(self.trace),
+            tuple(self.stages),
+            self.at_bounds.get(best.name, ()),
+            self.ended,
+            considered(there, best),
+        )
