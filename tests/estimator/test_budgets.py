@@ -152,11 +152,11 @@ def test_learning_gets_its_share_of_the_seconds_and_the_inference_the_rest(clock
     monkeypatch.setattr("itergp.estimator.hyperparameters.learn_rows", learn)
     data = make_data(300)
     began = clock()
-    model = IterGPRegressor(budget="10s", policy="cg").fit(data.X, data.y)
+    model = IterGPRegressor(kernel="matern32", budget="10s", policy="cg").fit(data.X, data.y)
     assert asked[0] == pytest.approx(6.0, abs=0.3)
     assert clock() - began < 11.0
     assert model.status_ in (Status.BUDGET, Status.ACTIONS_EXHAUSTED, Status.PRECISION_LIMIT)
-    IterGPRegressor(budget="10 actions").fit(data.X, data.y)
+    IterGPRegressor(kernel="matern32", budget="10 actions").fit(data.X, data.y)
     assert asked[1] is None
 
 

@@ -29,7 +29,9 @@ QUICK = 300, 128  # rows held out, and global actions, if time is short
 BLOCK_ROWS, BLOCKS, MOST_CLUSTERED = 50, (4, 40), 20_000  # rows of a block, blocks, rows that make them
 LOG_2_PI = float(np.log(2.0 * np.pi))
 REACH = 1.959964  # of a 95 % interval
-SURE, SURE_ROWS = 2.0, 200  # standard errors, and the rows with which the coverage itself is believed
+SURE = 2.0  # standard errors
+FEW, MANY = 20, 200  # fewer rows say nothing about a factor on all variances; so many are believed
+LEAST = 0.1  # factor by which variances may shrink
 WORST = -1e10  # log density of a prediction that is not finite
 
 
@@ -61,22 +63,22 @@ class Scores:
     def factor(self) -> float:
         """By how much variances are too small, as far as these rows can tell.
 
-        Variances that are too large shrink only where the rows are sure, by the density and by the coverage;
-        a wide interval costs little, a narrow one is wrong. Few rows are never sure.
+        Variances that are too large shrink only where many rows are sure, by the density and by the coverage;
+        a wide interval costs little, a narrow one is wrong.
         """
         z2 = self.squares
-        if not np.isfinite(z2).all():
+        if len(z2) < FEW or not np.isfinite(z2).all():
             return 1.0
-        mean, error = float(z2.mean()), SURE * float(z2.std()) / z2.size**0.5
-        doubt = SURE * (0.95 * 0.05 / z2.size) ** 0.5
+        mean, error = float(z2.mean()), SURE * float(z2.std()) / len(z2) ** 0.5
+        doubt, many = SURE * (0.95 * 0.05 / len(z2)) ** 0.5, len(z2) >= MANY
 
         def reach(level: float) -> float:
             """The factor with which this share of the intervals holds."""
             return float(np.quantile(z2, min(1.0, level))) / REACH**2
 
-        wider = max(mean - error, reach(0.95 if z2.size >= SURE_ROWS else 0.95 - doubt))
-        narrower = max(mean + error, reach(0.95 + doubt))
-        return max(wider, min(1.0, narrower))
+        wider = max(1.0, mean - error, reach(0.95 if many else 0.95 - doubt))
+        narrower = max(LEAST, mean + error, reach(0.95 + doubt)) if many else 1.0
+        return wider if wider > 1.0 else min(1.0, narrower)
 
     def rescaled(self, factor: float) -> "Scores":
         return replace(self, variances=factor * self.variances)
