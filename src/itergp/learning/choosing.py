@@ -24,6 +24,7 @@ from itergp.learning.search import Search, Stages
 from itergp.learning.stages import NEIGHBOURS, Neighbours, stages
 from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
 from itergp.limits import EXACT_LIKELIHOOD_ROWS
+from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_working_room
 
@@ -51,7 +52,8 @@ def choose_rows(
     require_working_room()
     search = Search(rows, noise, learn_noise, groups, seconds, seed, callback, compute)
     try:
-        _choose(search, method)
+        with blas_threads(compute.threads):
+            _choose(search, method)
     except OutOfTime:
         search.ended = Ending.BUDGET
     except Enough:
