@@ -21,7 +21,7 @@ from itergp.linalg.engines.native.layout import blocks
 from itergp.linalg.engines.native.leaves import Leaf, differentiable_leaves, slopes_of
 from itergp.linalg.engines.native.linear import transposed_product
 from itergp.prior.kernel import Kernel
-from itergp.prior.parameters import Slopes, with_parameters
+from itergp.prior.parameters import Slopes, parameters, with_parameters
 from itergp.validate import as_float64, finite
 
 GROUP, TOTALS = _tiles.GROUP, _tiles.TOTALS
@@ -67,7 +67,8 @@ def symmetric_gradient(
         found.append((leaf, products.sum(), 0.0, products if leaf.lengthscale.ndim else products.sum()))
     constants = [leaf for leaf in parts if leaf.constant]
     total = 2.0 * np.tril(W, -1).sum() + np.trace(W) if constants else 0.0
-    return slopes_of(found, constants, float(total))
+    slopes = slopes_of(found, constants, float(total))
+    return {path: slopes[path] for path in parameters(kernel)}
 
 
 def _symmetric_sums(
