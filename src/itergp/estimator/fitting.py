@@ -17,7 +17,13 @@ from itergp.estimator.hyperparameters import Hyperparameters, Plan, hyperparamet
 from itergp.estimator.inputs import check_flags, seed_of
 from itergp.estimator.names import translate_kernel, translate_mean
 from itergp.estimator.progress import Interrupts, Watch
-from itergp.estimator.schedules import default_schedule, default_stop, policy_by_the_clock, policy_for
+from itergp.estimator.schedules import (
+    default_schedule,
+    default_stop,
+    policy_by_the_clock,
+    policy_for,
+    without_passes,
+)
 from itergp.fitted.first_rows import FirstRows, telling
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.units import Scaling
@@ -31,6 +37,7 @@ from itergp.solver.more_data import extend, reweighted
 from itergp.solver.policies import UnitVector
 from itergp.solver.problem import Problem, centred
 from itergp.solver.run import solve
+from itergp.solver.schedule import default_actions
 from itergp.solver.state import State, Status
 from itergp.solver.stopping import MaxActions, StoppingCriterion
 from itergp.storage import Checkpoint
@@ -235,7 +242,8 @@ def stopping(clock: Clock, n: int) -> StoppingCriterion:
     """The stopping criterion of inference: the clock and the memory, or a count."""
     if clock.deadline is None:
         return default_stop(n, clock.budget)
-    return Until(clock.deadline) | MaxActions(actions_in_memory(n))
+    most = default_actions(n) if without_passes(n, clock.budget) else n
+    return Until(clock.deadline) | MaxActions(min(most, actions_in_memory(n)))
 
 
 def _in_a_hurry(

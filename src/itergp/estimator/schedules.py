@@ -11,7 +11,7 @@ import numpy as np
 from itergp.errors import InputError
 from itergp.estimator.budgets import Budget, actions_in_memory
 from itergp.fitted.price import COLUMN, PAIR
-from itergp.limits import EXACT_ROWS
+from itergp.limits import EXACT_ROWS, PASS_ROWS
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.gram import Gram
 from itergp.solver.policies import BY_NAME, Policy, UnitVector
@@ -80,6 +80,8 @@ def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -
     """
     if reaches_exact(n, budget, machine):
         return _columns_of_K(n, budget, 512)
+    if without_passes(n, budget):
+        return _columns_of_K(n, Budget(seconds=np.inf), BLOCK)
     if machine is not None and budget.seconds is not None:
         slowness = machine.slowness(PROBING * budget.seconds)
         budget = Budget(seconds=max(1e-3, budget.seconds - machine.spent))  # measuring took some of it
@@ -91,11 +93,16 @@ def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -
     return blocks_and_residuals(b, early=0 if budget.seconds is None else EARLY)
 
 
+def without_passes(n: int, budget: Budget) -> bool:
+    """Whether a fit of so many rows acts on some of them only: no pass over K, linear in n."""
+    return n > PASS_ROWS and budget.stop is None
+
+
 def _columns_of_K(n: int, budget: Budget, most: int) -> UnitVector:
     """Actions without a pass. If the clock may cut them off: random rows in small blocks."""
     if budget.seconds is None:
         return UnitVector(block_size=most)
-    columns = int(WITHOUT_PASS * budget.seconds / (ROW * n))
+    columns = int(min(most, WITHOUT_PASS * budget.seconds / (ROW * n)))
     return UnitVector("random", block_size=min(most, max(16, columns // 16 * 16)))
 
 
