@@ -283,3 +283,26 @@ def test_wrong_arrays_are_refused_at_the_binding(changes):
     assert task["sums"][:, 0].sum() == 5 * 128 * 192
     with pytest.raises((TypeError, ValueError)):
         tiles.gradient(**{**task, **changes})
+
+
+@pytest.mark.parametrize("n", [1, 63, 65, 200])
+@pytest.mark.parametrize("name", ["matern12", "matern32", "matern52", "rbf", "rational-quadratic", "sum"])
+def test_gradients_of_symmetric_weights_read_the_lower_half_only(name, n):
+    """Against central differences of the dense sum, in each parameter."""
+    from itergp.learning.candidates import start_of
+    from itergp.linalg.engines import differences, registry
+    from itergp.prior.linear import Linear
+    from itergp.prior.stationary import RBF, Constant
+
+    rng = np.random.default_rng(n)
+    X, A = rng.standard_normal((n, 3)), rng.standard_normal((n, n))
+    kernel = start_of("rbf" if name == "sum" else name, 3)
+    if name == "sum":
+        kernel = kernel + 0.4 * Linear(np.array([1.0, 2.0, 0.5])) + Constant(0.3) + 0.7 * RBF(0.8)
+    W = A + A.T
+    expected = differences.in_parameters(kernel, lambda k: float((W * k(X, X)).sum()))
+    lower = np.tril(W) + np.triu(np.full((n, n), 1e9), 1)
+    found = registry.get("native").weighted_symmetric(kernel, X, np.asfortranarray(lower))
+    assert list(found) == list(expected)
+    for path, value in expected.items():
+        np.testing.assert_allclose(found[path], value, rtol=1e-5, atol=1e-5 * n)

@@ -1,0 +1,204 @@
+"""The kernel that the data choose: the right one, in time, whatever stops the search."""
+
+import numpy as np
+import pytest
+
+from itergp import IterGPRegressor
+from itergp.data.rows import Rows
+from itergp.learning import Ending, choosing, search
+from itergp.learning.candidates import ONE, Candidate, chosen, considered, names, rescaled, start_of
+from itergp.learning.choosing import choose_rows
+from itergp.learning.heldout import HeldOut, LeaveOut, Scores
+from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import parameters
+
+KERNEL = start_of("matern32", 2)
+
+
+def draw(kernel, n, noise, seed=0, d=1):
+    """Rows of a Gaussian process."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 10.0, (n, d))
+    L = np.linalg.cholesky(kernel(X, X) + 1e-10 * np.eye(n))
+    return Rows.of(X, L @ rng.standard_normal(n) + noise**0.5 * rng.standard_normal(n))
+
+
+def scored(name, means, objective=0.0):
+    """A candidate whose held-out rows have about these log densities."""
+    errors = np.sqrt(np.maximum(0.0, -2.0 * np.asarray(means)))[:, None]
+    return Candidate(name, KERNEL, 0.1, objective, Scores(errors, np.ones_like(errors)))
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("matern12", ("matern12", "matern32")), ("rbf", ("rbf", "matern52", "rational-quadratic"))],
+)
+def test_the_smoothness_of_a_draw_is_found(name, near):
+    found = [
+        choose_rows(draw(start_of(name + ONE, 1), 150, 0.01, seed), 0.1).candidates[0].name.removesuffix(ONE)
+        for seed in range(5)
+    ]
+    assert sum(one in near for one in found) >= 4, found
+
+
+def test_the_best_on_held_out_rows_is_chosen_and_the_likelihood_where_they_cannot_tell():
+    rng = np.random.default_rng(0)
+    base = -rng.uniform(0.5, 1.5, 200)
+    good, bad = scored("rbf", base, objective=3.0), scored("matern12", base - 1.0, objective=-3.0)
+    wiggle = 0.1 * rng.standard_normal(200)
+    tied = scored("matern52", base + wiggle - wiggle.mean() - 1e-3, objective=1.0)
+    assert chosen([bad, good]) is good
+    assert chosen([bad, good, tied]) is tied
+    unscored = Candidate("matern32", KERNEL, 0.1, objective=-9.0)
+    assert chosen([unscored, good]) is good
+    assert chosen([unscored, Candidate("rbf", KERNEL, 0.1, objective=2.0)]) is unscored
+
+
+def test_the_table_says_by_how_much_the_chosen_one_is_better():
+    a, b = scored("rbf", np.full(50, -1.0)), scored("matern12", np.linspace(-3.0, -1.0, 50))
+    table = considered([b, a, Candidate("matern32", KERNEL, 0.1)], a)
+    assert [one.name for one in table] == ["rbf", "matern12", "matern32"]
+    assert [one.chosen for one in table] == [True, False, False]
+    less = a.densities - b.densities
+    assert table[0].score - table[1].score == pytest.approx(less.mean())
+    assert table[1].error == pytest.approx(less.std() / 50**0.5)
+    assert (table[2].score, table[2].objective) == (None, None)
+
+
+def test_rescaling_changes_variances_and_no_mean():
+    rows = draw(KERNEL, 60, 0.1, d=2)
+    candidate = Candidate("matern32", KERNEL, 0.1)
+    before, after = (
+        LeaveOut(rows).scores(one.kernel, one.noise) for one in (candidate, rescaled(candidate, 2.5))
+    )
+    np.testing.assert_allclose(after.errors, before.errors, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(after.variances, 2.5 * before.variances, rtol=1e-8)
+
+
+def test_without_noise_its_range_goes_down_and_intervals_still_hold():
+    rng = np.random.default_rng(0)
+    X, X_new = rng.uniform(0, 10, (120, 1)), rng.uniform(0, 10, (400, 1))
+    model = IterGPRegressor().fit(X, np.sin(X[:, 0]))
+    mean, std = model.predict(X_new, return_std=True)
+    error = np.abs(np.sin(X_new[:, 0]) - mean)
+    assert model.noise_ < 1e-7
+    assert (error < 1.96 * std).mean() > 0.93
+    assert error.max() < 1e-3
+
+
+@pytest.mark.parametrize("n", [150, 1200])
+def test_the_same_seed_gives_the_same_bits(n):
+    rows = draw(start_of("matern32" + ONE, 2), n, 0.1, d=2)
+    a, b = (choose_rows(rows, 0.1, seed=5) for _ in range(2))
+    assert a.candidates == b.candidates
+    assert a.noise == b.noise
+    for x, y in zip(parameters(a.kernel).values(), parameters(b.kernel).values(), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("stop", [3, 40, 60])
+@pytest.mark.parametrize("how", ["callback", "interrupt"])
+def test_whatever_stops_it_the_best_so_far_is_returned(stop, how):
+    rows = draw(start_of("matern32" + ONE, 2), 200, 0.1, d=2)
+
+    def after(record):
+        if record.iteration >= stop:
+            if how == "callback":
+                return True
+            raise KeyboardInterrupt
+        return False
+
+    found = choose_rows(rows, 0.1, callback=after)
+    assert found.ended is (Ending.STOPPED if how == "callback" else Ending.INTERRUPTED)
+    assert isinstance(found.kernel, Kernel)
+    assert found.candidates[0].name in names()
+    assert found.noise > 0
+
+
+def test_no_time_gives_one_smoothness(monkeypatch):
+    rows = draw(start_of("matern32" + ONE, 2), 300, 0.1, d=2)
+    monkeypatch.setattr(choosing, "a_few", lambda search, rows: None)
+    found = choose_rows(rows, 0.1, seconds=60.0)
+    assert [one.name for one in found.candidates] == ["matern32"]
+
+
+def test_a_candidate_that_fails_numerically_is_dropped_and_recorded(monkeypatch):
+    rows, right = draw(start_of("rbf" + ONE, 1), 150, 0.01), LeaveOut.scores
+
+    def scores(self, kernel, noise, neighbours=0):
+        if type(kernel.kernel).__name__ == "RBF":
+            raise np.linalg.LinAlgError("indefinite")
+        return right(self, kernel, noise)
+
+    monkeypatch.setattr(LeaveOut, "scores", scores)
+    found = choose_rows(rows, 0.1)
+    table = {one.name: one for one in found.candidates}
+    assert table["rbf" + ONE].score is None
+    assert not found.candidates[0].name.startswith("rbf")
+
+
+def test_a_stage_that_makes_held_out_predictions_worse_is_dropped(monkeypatch):
+    rows = draw(start_of("matern32" + ONE, 2), 300, 0.1, d=2)
+    held = HeldOut.split(rows, None, 0, HeldOut.compute)
+    task = search.Search(rows, 0.1)
+    task.best = task.scored(Candidate("matern32", KERNEL, 0.1), held)
+    collapsed = Candidate("matern32", KERNEL, 1e-6, objective=-100.0)
+    monkeypatch.setattr(task, "learned", lambda *what, **how: collapsed)
+    assert task.go_on(held, lambda run: iter(())).noise == 0.1
+
+
+def test_groups_decide_what_is_held_out():
+    """A pattern within groups is no help for a new group: with groups, less certain."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(30), 12)
+    X = np.column_stack([group + 0.0, rng.uniform(0, 1, 360)])
+    y = rng.standard_normal(30)[group] + 0.3 * np.sin(6 * X[:, 1]) + 0.1 * rng.standard_normal(360)
+    model = IterGPRegressor().fit(X, y, groups=group)
+    random = IterGPRegressor().fit(X, y)
+    assert model.trace_.candidates[0].score < random.trace_.candidates[0].score - 0.5
+    assert model.trace_.candidates[0].coverage > 0.9
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        (np.arange(4), r"groups has shape \(4,\); expected \(50,\)"),
+        (["a"] * 50, "groups has one group, 'a'; expected at least two"),
+        ([None] + ["a", "b"] * 24 + ["a"], "groups has 1 missing values, the first in row 0"),
+        ([float("nan")] * 2 + [1.0, 2.0] * 24, "groups has 2 missing values"),
+        ("lines", "groups is 'lines'; expected one label per row, or 'blocks'"),
+    ],
+)
+def test_groups_that_cannot_be_used_say_what_to_do(groups, words):
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    with pytest.raises(ValueError, match=words):
+        IterGPRegressor().fit(X, X[:, 0], groups=groups)
+
+
+def test_merged_rows_have_the_group_of_the_first_and_blocks_need_no_labels():
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    X[30:] = X[:30]
+    y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(60)
+    labels = [f"g{i % 30 % 5}" for i in range(60)]
+    assert IterGPRegressor().fit(X, y, groups=labels).trace_.candidates
+    assert IterGPRegressor().fit(X, y, groups="blocks").trace_.candidates
+
+
+def test_a_resumed_fit_and_a_model_file_keep_the_choice(tmp_path):
+    rows = draw(start_of("matern12" + ONE, 1), 150, 0.01)
+    how = {"budget": "20 actions", "checkpoint": tmp_path / "fit"}
+    model = IterGPRegressor(**how).fit(rows.X, rows.y)
+    again = IterGPRegressor(**how).fit(rows.X, rows.y)
+    assert again.trace_.resumed_from == 20
+    model.save(tmp_path / "model.itergp")
+    loaded = IterGPRegressor.load(tmp_path / "model.itergp")
+    for other in (again, loaded):
+        assert other.trace_.candidates == model.trace_.candidates
+        np.testing.assert_array_equal(other.predict(rows.X), model.predict(rows.X))
+
+
+def test_many_rows_need_no_pass(monkeypatch):
+    monkeypatch.setattr("itergp.estimator.schedules.PASS_ROWS", 2500)
+    rows = draw(start_of("matern32" + ONE, 2), 2600, 0.1, d=2)
+    model = IterGPRegressor(kernel="matern32", learn=False, noise=0.1).fit(rows.X, rows.y)
+    assert (model.posterior_.problem.gram.passes, model.posterior_.rank) == (0, 512)

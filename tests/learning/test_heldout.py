@@ -1,0 +1,136 @@
+"""Held-out rows: their predictions are those of dense formulas, and what they say about variances is cautious."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from itergp.data.rows import Rows
+from itergp.learning.heldout import FEW, LEAST, MANY, HeldOut, LeaveOut, Scores, blocks
+from itergp.prior.stationary import RBF, Matern32
+
+KERNEL = 1.3 * Matern32(np.array([0.7, 1.4]))
+
+
+def some_rows(n, seed=0, targets=1, counts=False):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    y = np.sin(2.0 * X[:, [0]]) + 0.3 * rng.standard_normal((n, targets))
+    return Rows.of(X, y[:, 0] if targets == 1 else y, rng.integers(1, 4, n) if counts else None)
+
+
+def exact(known, held, noise):
+    """Mean and variance of new observations, by dense formulas."""
+    K = KERNEL(known.X, known.X) + np.diag(noise / known.counts)
+    k = KERNEL(known.X, held.X)
+    variance = KERNEL.diagonal(held.X) - np.einsum("ij,ij->j", k, np.linalg.solve(K, k))
+    return k.T @ np.linalg.solve(K, known.Y), variance + noise / held.counts
+
+
+def test_few_rows_are_predicted_by_the_exact_gp_of_the_others():
+    held = HeldOut.split(some_rows(120, counts=True), None, seed=3, compute=HeldOut.compute)
+    assert (held.known.n, held.held.n) == (96, 24)
+    mean, variance = exact(held.known, held.held, 0.2)
+    found = held.scores(KERNEL, 0.2)
+    np.testing.assert_allclose(found.errors, held.held.Y - mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found.variances[:, 0], variance, rtol=1e-6)
+
+
+def test_each_target_is_predicted_with_its_own_noise():
+    held = HeldOut.split(some_rows(80, targets=2), None, seed=3, compute=HeldOut.compute)
+    found = held.scores(KERNEL, np.array([0.1, 0.4]))
+    for j, noise in enumerate((0.1, 0.4)):
+        mean, variance = exact(held.known, held.held, noise)
+        np.testing.assert_allclose(found.errors[:, j], (held.held.Y - mean)[:, j], rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(found.variances[:, j], variance, rtol=1e-6)
+
+
+def test_many_rows_are_predicted_by_some_global_actions_and_the_nearest_rows():
+    """With unit vectors as actions, that is the exact GP of the rows acted on, point by point."""
+    rows = some_rows(400)
+    some = HeldOut.split(rows, None, seed=1, compute=HeldOut.compute)
+    held = HeldOut(some.known, some.held, some.compute, some.seed, actions=30)
+    found, all_of_them = held.scores(KERNEL, 0.2, neighbours=10), some.scores(KERNEL, 0.2)
+    assert (found.variances >= all_of_them.variances - 1e-9).all()
+    scale = np.array([0.7, 1.4])
+    acted = np.sort(np.random.default_rng([some.seed, 2]).permutation(some.known.n)[:30])
+    for i in range(5):
+        near = np.argsort((((some.known.X - some.held.X[i]) / scale) ** 2).sum(axis=1))[:10]
+        mean, variance = exact(some.known.some(np.union1d(acted, near)), some.held.some(np.array([i])), 0.2)
+        assert found.errors[i, 0] == pytest.approx(some.held.Y[i, 0] - mean[0, 0], rel=1e-5, abs=1e-7)
+        assert found.variances[i, 0] == pytest.approx(variance[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("groups", [None, np.repeat(np.arange(8), 5)])
+def test_rows_left_out_in_turn_are_predicted_as_by_a_refit_without_them(groups):
+    rows = some_rows(40, counts=True)
+    found = LeaveOut(rows, groups).scores(KERNEL, 0.2)
+    for i in range(rows.n):
+        out = np.array([i]) if groups is None else np.flatnonzero(groups == groups[i])
+        known = rows.some(np.setdiff1d(np.arange(rows.n), out))
+        mean, variance = exact(known, rows.some(np.array([i])), 0.2)
+        assert found.errors[i, 0] == pytest.approx(rows.Y[i, 0] - mean[0, 0], rel=1e-7, abs=1e-9)
+        assert found.variances[i, 0] == pytest.approx(variance[0], rel=1e-7)
+
+
+def test_groups_are_held_out_as_a_whole_and_never_all_of_them():
+    groups = np.repeat(np.arange(7), [300, 5, 5, 5, 5, 40, 40])
+    rows = some_rows(400)
+    for seed in range(10):
+        held = HeldOut.split(rows, groups, seed, HeldOut.compute)
+        of = [
+            groups[np.flatnonzero((rows.X[:, None] == part.X).all(axis=2).any(axis=1))]
+            for part in (held.known, held.held)
+        ]
+        assert set(of[1]).isdisjoint(of[0])
+        assert of[0].size
+        assert of[1].size
+
+
+def test_blocks_are_rows_that_are_near_each_other():
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [50.0, 0.0], [0.0, 50.0], [50.0, 50.0]])
+    X = np.repeat(centres, 50, axis=0) + rng.standard_normal((200, 2))
+    found = blocks(X)
+    assert len(np.unique(found)) == 4
+    assert all(len(np.unique(found[i : i + 50])) == 1 for i in range(0, 200, 50))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 600), st.floats(0.01, 100.0), st.integers(0, 10**6))
+def test_intervals_hold_after_rescaling_and_few_rows_never_shrink_them(n, size, seed):
+    errors = size * np.random.default_rng(seed).standard_normal((n, 1))
+    scores = Scores(errors, np.ones((n, 1)))
+    factor = scores.factor
+    assert factor >= LEAST
+    if n < MANY:
+        assert factor >= 1.0
+    if n < FEW:
+        assert factor == 1.0
+    if n >= MANY:
+        assert scores.rescaled(factor).coverage >= 0.95 - 1.0 / n
+
+
+def test_right_variances_stay_about_as_they_are():
+    factors = [
+        Scores(np.random.default_rng(seed).standard_normal((500, 1)), np.ones((500, 1))).factor
+        for seed in range(50)
+    ]
+    assert 0.9 < min(factors) <= np.median(factors) < 1.1
+    assert max(factors) < 1.4
+
+
+def test_a_prediction_that_is_not_finite_has_the_worst_density():
+    scores = Scores(np.array([[1.0], [np.nan]]), np.ones((2, 1)))
+    assert scores.densities[1] < -1e9
+    assert scores.factor == 1.0
+
+
+def test_densities_are_those_of_the_normal_distribution():
+    from scipy.stats import norm
+
+    scores = Scores(np.array([[0.3, -2.0]]), np.array([[0.5, 4.0]]))
+    expected = norm.logpdf(0.3, scale=0.5**0.5) + norm.logpdf(-2.0, scale=2.0)
+    assert scores.densities[0] == pytest.approx(expected)
+    assert HeldOut.split(some_rows(50), None, 0, HeldOut.compute).scores(
+        1.0 * RBF(1.0), 0.1
+    ).densities.shape == (10,)
