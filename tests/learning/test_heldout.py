@@ -1,11 +1,11 @@
-"""Held-out rows: their predictions are those of dense formulas, and what they say about variances is cautious."""
+"""Held-out rows: predicted as by dense formulas, and what they say about variances is cautious."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from itergp.data.rows import Rows
-from itergp.learning.heldout import FEW, LEAST, MANY, HeldOut, LeaveOut, Scores, blocks
+from itergp.learning.heldout import FEW, MANY, HeldOut, LeaveOut, Scores, blocks
 from itergp.prior.stationary import RBF, Matern32
 
 KERNEL = 1.3 * Matern32(np.array([0.7, 1.4]))
@@ -97,13 +97,11 @@ def test_blocks_are_rows_that_are_near_each_other():
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 600), st.floats(0.01, 100.0), st.integers(0, 10**6))
-def test_intervals_hold_after_rescaling_and_few_rows_never_shrink_them(n, size, seed):
+def test_intervals_hold_after_rescaling_and_variances_never_shrink(n, size, seed):
     errors = size * np.random.default_rng(seed).standard_normal((n, 1))
     scores = Scores(errors, np.ones((n, 1)))
     factor = scores.factor
-    assert factor >= LEAST
-    if n < MANY:
-        assert factor >= 1.0
+    assert factor >= 1.0
     if n < FEW:
         assert factor == 1.0
     if n >= MANY:
@@ -115,7 +113,7 @@ def test_right_variances_stay_about_as_they_are():
         Scores(np.random.default_rng(seed).standard_normal((500, 1)), np.ones((500, 1))).factor
         for seed in range(50)
     ]
-    assert 0.9 < min(factors) <= np.median(factors) < 1.1
+    assert np.median(factors) < 1.1
     assert max(factors) < 1.4
 
 

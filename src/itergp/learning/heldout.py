@@ -31,7 +31,6 @@ LOG_2_PI = float(np.log(2.0 * np.pi))
 REACH = 1.959964  # of a 95 % interval
 SURE = 2.0  # standard errors
 FEW, MANY = 20, 200  # fewer rows say nothing about a factor on all variances; so many are believed
-LEAST = 0.1  # factor by which variances may shrink
 WORST = -1e10  # log density of a prediction that is not finite
 
 
@@ -61,24 +60,17 @@ class Scores:
 
     @property
     def factor(self) -> float:
-        """By how much variances are too small, as far as these rows can tell.
+        """By how much variances are too small, as far as these rows can tell: at least 1.
 
-        Variances that are too large shrink only where many rows are sure, by the density and by the coverage;
-        a wide interval costs little, a narrow one is wrong.
+        Variances never shrink: new rows may lie farther from the known ones than held-out rows do, and a wide
+        interval costs little where a narrow one is wrong.
         """
         z2 = self.squares
         if len(z2) < FEW or not np.isfinite(z2).all():
             return 1.0
-        mean, error = float(z2.mean()), SURE * float(z2.std()) / len(z2) ** 0.5
-        doubt, many = SURE * (0.95 * 0.05 / len(z2)) ** 0.5, len(z2) >= MANY
-
-        def reach(level: float) -> float:
-            """The factor with which this share of the intervals holds."""
-            return float(np.quantile(z2, min(1.0, level))) / REACH**2
-
-        wider = max(1.0, mean - error, reach(0.95 if many else 0.95 - doubt))
-        narrower = max(LEAST, mean + error, reach(0.95 + doubt)) if many else 1.0
-        return wider if wider > 1.0 else min(1.0, narrower)
+        error = SURE * float(z2.std()) / len(z2) ** 0.5
+        doubt = 0.0 if len(z2) >= MANY else SURE * (0.95 * 0.05 / len(z2)) ** 0.5
+        return max(1.0, float(z2.mean()) - error, float(np.quantile(z2, 0.95 - doubt)) / REACH**2)
 
     def rescaled(self, factor: float) -> "Scores":
         return replace(self, variances=factor * self.variances)
