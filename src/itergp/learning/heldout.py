@@ -12,6 +12,7 @@ import scipy.linalg
 from scipy.spatial import cKDTree
 
 from itergp.data.rows import Rows
+from itergp.limits import EXACT_ROWS
 from itergp.linalg.cholesky import cholesky, inverse
 from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick, no_tick
@@ -21,11 +22,17 @@ from itergp.posterior.local import NEIGHBOURS
 from itergp.prior.gp import Prior
 from itergp.prior.kernel import Kernel
 from itergp.solver.policies import UnitVector
-from itergp.solver.schedule import default_actions
 from itergp.solver.stopping import MaxActions
 
-MOST, SHARE = 1000, 0.2  # rows held out: at most, and of all
-QUICK = 300, 128  # rows held out, and global actions, if time is short
+SHARE, MOST = (
+    0.2,
+    (1000, 512),
+)  # of the rows are held out; at most so many, predicted by so many global actions
+LARGE, FEWER = (
+    10_000,
+    (500, 256),
+)  # the same beyond so many rows: their neighbours are other rows, which cost more
+QUICK = (300, 128)  # if time is short
 BLOCK_ROWS, BLOCKS, MOST_CLUSTERED = 50, (4, 40), 20_000  # rows of a block, blocks, rows that make them
 LOG_2_PI = float(np.log(2.0 * np.pi))
 REACH = 1.959964  # of a 95 % interval
@@ -72,6 +79,11 @@ class Scores:
         doubt = 0.0 if len(z2) >= MANY else SURE * (0.95 * 0.05 / len(z2)) ** 0.5
         return max(1.0, float(z2.mean()) - error, float(np.quantile(z2, 0.95 - doubt)) / REACH**2)
 
+    @staticmethod
+    def failed(rows: Rows) -> "Scores":
+        """Of predictions that could not be made."""
+        return Scores(np.full(rows.Y.shape, np.nan), np.ones(rows.Y.shape))
+
     def rescaled(self, factor: float) -> "Scores":
         return replace(self, variances=factor * self.variances)
 
@@ -84,7 +96,7 @@ class HeldOut:
     held: Rows
     compute: Compute = Compute()
     seed: int = 0
-    actions: int | None = None  # global ones; None: as many as a fit takes by default
+    actions: int = MOST[1]  # global ones, unless the rows are few enough for the exact GP
 
     @staticmethod
     def split(
@@ -92,18 +104,19 @@ class HeldOut:
     ) -> "HeldOut":
         """Random rows, or all rows of random groups; `quick`: fewer of them, with fewer global actions."""
         rng = np.random.default_rng([seed, rows.n, 1])
-        out, most = rng.permutation(rows.n), min(QUICK[0] if quick else MOST, int(SHARE * rows.n))
+        most, actions = QUICK if quick else FEWER if rows.n > LARGE else MOST
+        out, most = rng.permutation(rows.n), min(most, int(SHARE * rows.n))
         if groups is not None:
             out = rng.permutation(np.flatnonzero(np.isin(groups, _few_groups(groups, rng, SHARE * rows.n))))
         else:
             out = out[:most]
         known = np.setdiff1d(np.arange(rows.n), out)
-        return HeldOut(rows.some(known), rows.some(out[:most]), compute, seed, QUICK[1] if quick else None)
+        return HeldOut(rows.some(known), rows.some(out[:most]), compute, seed, actions)
 
     def scores(self, kernel: Kernel, noise: Any, neighbours: int = NEIGHBOURS) -> Scores:
         """Only rows that are acted on enter: those of the global actions, and those near held-out rows."""
         known, rng = self.known, np.random.default_rng([self.seed, 2])
-        r = default_actions(known.n) if self.actions is None else min(self.actions, known.n)
+        r = known.n if known.n <= EXACT_ROWS else self.actions
         acted = np.arange(known.n) if r == known.n else np.sort(rng.permutation(known.n)[:r])
         m = 0 if r == known.n else min(neighbours, known.n)
         near = Gram(kernel, known.X, self.compute).nearest(self.held.X, m) if m else acted[:0]
