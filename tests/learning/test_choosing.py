@@ -50,7 +50,7 @@ def test_the_best_on_held_out_rows_is_chosen_and_the_likelihood_where_they_canno
     assert chosen([bad, good]) is good
     assert chosen([bad, good, tied]) is tied
     unscored = Candidate("matern32", KERNEL, 0.1, objective=-9.0)
-    assert chosen([unscored, good]) is good
+    assert chosen([unscored, good]) is unscored
     assert chosen([unscored, Candidate("rbf", KERNEL, 0.1, objective=2.0)]) is unscored
 
 

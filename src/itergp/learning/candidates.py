@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from itergp.learning.heldout import Scores
+from itergp.learning.heldout import WORST, Scores
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import parameters, with_parameters
 from itergp.prior.stationary import RBF, Matern12, Matern32, Matern52, RationalQuadratic
@@ -96,12 +96,14 @@ def rescaled(candidate: Candidate, factor: float) -> Candidate:
 
 
 def chosen(candidates: Sequence[Candidate]) -> Candidate:
-    """The best on held-out rows; among those that these cannot tell from it, the best by its objective."""
-    scored = [one for one in candidates if one.densities is not None]
-    if not scored:
+    """The best on held-out rows; among those that these cannot tell from it, the best by its objective.
+
+    By the objective alone, if not all of them have predicted these rows.
+    """
+    if any(one.held is None for one in candidates):
         return min(candidates, key=lambda one: one.objective)
-    best = max(scored, key=lambda one: one.score)
-    return min((one for one in scored if _tied(one, best)), key=lambda one: one.objective)
+    best = max(candidates, key=lambda one: one.score)
+    return min((one for one in candidates if _tied(one, best)), key=lambda one: one.objective)
 
 
 def _tied(one: Candidate, best: Candidate) -> bool:
@@ -129,10 +131,10 @@ def considered(candidates: Sequence[Candidate], best: Candidate) -> tuple[Consid
 
     def one(candidate: Candidate) -> Considered:
         mine, its, score, error = candidate.densities, best.densities, None, None
-        if mine is not None:
+        if mine is not None and candidate.score > WORST / 2:
             score = candidate.score
             error = None if its is None else float((mine - its).std()) / mine.size**0.5
-        coverage = None if candidate.held is None else candidate.held.coverage
+        coverage = None if candidate.held is None or score is None else candidate.held.coverage
         objective = candidate.objective if np.isfinite(candidate.objective) else None
         return Considered(candidate.name, objective, score, error, coverage, candidate.name == best.name)
 

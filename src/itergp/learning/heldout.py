@@ -93,7 +93,7 @@ class HeldOut:
     """Some rows held out of the others."""
 
     known: Rows
-    held: Rows
+    rows: Rows  # held out
     compute: Compute = Compute()
     seed: int = 0
     actions: int = MOST[1]  # global ones, unless the rows are few enough for the exact GP
@@ -119,22 +119,22 @@ class HeldOut:
         r = known.n if known.n <= EXACT_ROWS else self.actions
         acted = np.arange(known.n) if r == known.n else np.sort(rng.permutation(known.n)[:r])
         m = 0 if r == known.n else min(neighbours, known.n)
-        near = Gram(kernel, known.X, self.compute).nearest(self.held.X, m) if m else acted[:0]
+        near = Gram(kernel, known.X, self.compute).nearest(self.rows.X, m) if m else acted[:0]
         rows = np.union1d(acted, near)
         some = known.some(rows)
         each = np.atleast_1d(np.asarray(noise, dtype=np.float64))
-        means, variances = np.empty(self.held.Y.shape), np.empty(self.held.Y.shape)
+        means, variances = np.empty(self.rows.Y.shape), np.empty(self.rows.Y.shape)
         for variance in np.unique(each):
             policy = UnitVector(order=np.searchsorted(rows, acted), block_size=512)
             posterior = condition(
                 Prior(kernel), some.X, some.Y, some.N(float(variance)), policy, MaxActions(r), self.compute
             )
-            at = posterior.at(self.held.X)
+            at = posterior.at(self.rows.X)
             mean, var = at.local(m).marginals if m else at.marginals
-            of = np.flatnonzero(np.broadcast_to(each, self.held.t) == variance)
-            means[:, of] = mean.reshape(self.held.Y.shape)[:, of]
-            variances[:, of] = (var + self.held.N(float(variance)))[:, None]
-        return Scores(self.held.Y - means, variances)
+            of = np.flatnonzero(np.broadcast_to(each, self.rows.t) == variance)
+            means[:, of] = mean.reshape(self.rows.Y.shape)[:, of]
+            variances[:, of] = (var + self.rows.N(float(variance)))[:, None]
+        return Scores(self.rows.Y - means, variances)
 
 
 def blocks(X: np.ndarray, seed: int = 0) -> np.ndarray:

@@ -12,7 +12,7 @@ from itergp.learning.candidates import FIRST, Candidate, chosen, considered, sta
 from itergp.learning.endings import Ending
 from itergp.learning.evaluation import summed
 from itergp.learning.exact import exact
-from itergp.learning.heldout import HeldOut, LeaveOut
+from itergp.learning.heldout import HeldOut, LeaveOut, Scores
 from itergp.learning.parameters import RANGES, Objective, Ranges, Space
 from itergp.learning.run import Enough, Learned, OutOfTime, Record, Run, Stage
 from itergp.linalg.compute import Compute
@@ -97,33 +97,38 @@ class Search:
         )
 
     def scored(self, candidate: Candidate, held: HeldOut | LeaveOut) -> Candidate:
-        """With predictions of held-out rows, unless they take too much of the time; a candidate that fails
-        numerically has none."""
+        """With predictions of held-out rows, unless they take too much of the time. A candidate that fails
+        numerically has the worst ones."""
         if self.left <= 0 or (self.seconds is not None and self.scoring > SCORING * self.seconds):
             return replace(candidate, held=None)
         began = time.perf_counter()
         try:
             found = held.scores(candidate.kernel, candidate.noise)
-        except (np.linalg.LinAlgError, ArithmeticError, OutOfTime):
+        except OutOfTime:
             return replace(candidate, held=None)
+        except (np.linalg.LinAlgError, ArithmeticError):
+            found = Scores.failed(held.rows)
         finally:
             self.scoring = time.perf_counter() - began
         return replace(candidate, held=found)
 
     def go_on(self, held: HeldOut | LeaveOut, make: Stages, ranges: Ranges = RANGES) -> Candidate:
-        """More stages from the best point; where held-out rows say that it was better before, it stays."""
+        """More stages from the best point; where held-out rows say that it was better before, it stays.
+        Without time to ask them, the likelihood is believed."""
         best = self.best
         assert best is not None
         more = self.scored(self.learned(best, self.rows, make, ranges=ranges), held)
-        self.best = self.enter(chosen([more, replace(best, objective=more.objective)]))
+        if more.held is not None:
+            more = chosen([more, replace(best, objective=more.objective)])
+        self.best = self.enter(more if np.isfinite(more.objective) else best)
         return self.best
 
     def result(self) -> Learned:
         """The chosen candidate; if there was no time to choose, the best of those that there are."""
         there = list(self.candidates.values())
-        best = self.best or (
-            chosen(there) if there else Candidate(FIRST, start_of(FIRST, self.d), self.noise)
-        )
+        scored = [one for one in there if one.held is not None]
+        start = Candidate(FIRST, start_of(FIRST, self.d), self.noise)
+        best = self.best or (chosen(scored or there) if there else start)
         return Learned(
             best.kernel,
             best.noise,
