@@ -6,11 +6,12 @@ import pytest
 from itergp import IterGPRegressor
 from itergp.data.rows import Rows
 from itergp.learning import Ending, choosing, search
-from itergp.learning.candidates import ONE, Candidate, chosen, considered, names, rescaled, start_of
+from itergp.learning.candidates import LINEAR, ONE, Candidate, chosen, considered, names, rescaled, start_of
 from itergp.learning.choosing import choose_rows
 from itergp.learning.heldout import HeldOut, LeaveOut, Scores
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import parameters
+from itergp.prior.stationary import RBF
 
 KERNEL = start_of("matern32", 2)
 
@@ -126,7 +127,7 @@ def test_a_candidate_that_fails_numerically_is_dropped_and_recorded(monkeypatch)
     rows, right = draw(start_of("rbf" + ONE, 1), 150, 0.01), LeaveOut.scores
 
     def scores(self, kernel, noise, neighbours=0):
-        if type(kernel.kernel).__name__ == "RBF":
+        if any(isinstance(term.kernel, RBF) for term in kernel.terms()):
             raise np.linalg.LinAlgError("indefinite")
         return right(self, kernel, noise)
 
@@ -202,3 +203,22 @@ def test_many_rows_need_no_pass(monkeypatch):
     rows = draw(start_of("matern32" + ONE, 2), 2600, 0.1, d=2)
     model = IterGPRegressor(kernel="matern32", learn=False, noise=0.1).fit(rows.X, rows.y)
     assert (model.posterior_.problem.gram.passes, model.posterior_.rank) == (0, 512)
+
+
+def test_a_trend_beyond_the_data_is_followed_by_a_linear_part():
+    rng = np.random.default_rng(0)
+    X, far = rng.uniform(-1, 1, (200, 3)), np.array([[4.0, -4.0, 4.0], [-4.0, -4.0, 0.0]])
+    slopes = np.array([3.0, -2.0, 1.0])
+    y = X @ slopes + 0.2 * np.sin(5 * X[:, 0]) + 0.1 * rng.standard_normal(200)
+    model = IterGPRegressor().fit(X, y)
+    assert LINEAR in model.trace_.candidates[0].name
+    mean, std = model.predict(far, return_std=True)
+    assert (np.abs(mean - far @ slopes) < 3.0 * std).all()
+    assert (np.abs(mean - far @ slopes) < 0.1 * 24.0).all()  # a tenth of the trend
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_candidate_has_a_kernel_to_start_from(name):
+    X = np.random.default_rng(0).standard_normal((5, 3))
+    K = start_of(name, 3)(X, X)
+    assert np.linalg.eigvalsh(K).min() > -1e-9

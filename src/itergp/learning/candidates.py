@@ -1,4 +1,4 @@
-"""Candidates for the model: how smooth the function is, and whether all features share a lengthscale."""
+"""Candidates for the model: smoothness, one lengthscale or one per feature, with or without a linear part."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +8,7 @@ import numpy as np
 
 from itergp.learning.heldout import WORST, Scores
 from itergp.prior.kernel import Kernel
+from itergp.prior.linear import Linear
 from itergp.prior.parameters import parameters, with_parameters
 from itergp.prior.stationary import RBF, Matern12, Matern32, Matern52, RationalQuadratic
 
@@ -21,7 +22,7 @@ PROFILES: dict[str, type[Any]] = {
 }
 FIRST = "matern32"  # learned first; then each of the others from the point of one that is near
 AFTER = {"matern12": FIRST, "matern52": FIRST, "rbf": "matern52", "rational-quadratic": "matern52"}
-ONE = ", one lengthscale"
+ONE, LINEAR = ", one lengthscale", " + linear"  # after the name of the smoothness
 LENGTHS = (0.3, 1.0, 3.0)  # where a shared lengthscale starts, in units of the distance between two rows
 # when a smoothness takes over from another: factors on its lengthscales, and on a noise that may be too small
 FACTORS, NOISIER = (0.25, 0.5, 1.0, 2.0, 4.0), (1.0, 100.0)
@@ -42,13 +43,9 @@ class Candidate:
         return None if self.held is None else self.held.densities
 
     @property
-    def profile(self) -> str:
-        return self.name.removesuffix(ONE)
-
-    @property
     def shares(self) -> bool:
         """Whether all features share one lengthscale."""
-        return self.name.endswith(ONE)
+        return self.name.removesuffix(LINEAR).endswith(ONE)
 
     @property
     def score(self) -> float:
@@ -63,12 +60,21 @@ def one_lengthscale(name: str, d: int, factor: float = 1.0) -> Kernel:
 
 def start_of(name: str, d: int) -> Kernel:
     """The kernel of a candidate, with lengthscales to start from."""
+    if name.endswith(LINEAR):
+        return with_linear(start_of(name.removesuffix(LINEAR), d))
     kernel = one_lengthscale(name.removesuffix(ONE), d)
     return kernel if name.endswith(ONE) else each_its_own(kernel, d)
 
 
+def with_linear(kernel: Kernel) -> Kernel:
+    """A linear part that begins with a tenth of the variance."""
+    return kernel + 0.1 * Linear(1.0)
+
+
 def names() -> tuple[str, ...]:
-    return tuple(profile + suffix for profile in PROFILES for suffix in ("", ONE))
+    return tuple(
+        profile + shared + linear for profile in PROFILES for shared in ("", ONE) for linear in ("", LINEAR)
+    )
 
 
 def each_its_own(kernel: Kernel, d: int) -> Kernel:
@@ -89,9 +95,10 @@ def _lengthscale(kernel: Kernel) -> str:
 
 def rescaled(candidate: Candidate, factor: float) -> Candidate:
     """The same means, with variances that are larger by a factor."""
-    scale = {"scale": factor * parameters(candidate.kernel)["scale"]}
+    found = parameters(candidate.kernel)
+    scales = {path: factor * value for path, value in found.items() if path.split(".")[-1] == "scale"}
     held = None if candidate.held is None else candidate.held.rescaled(factor)
-    kernel = with_parameters(candidate.kernel, scale)
+    kernel = with_parameters(candidate.kernel, scales)
     return replace(candidate, kernel=kernel, noise=factor * candidate.noise, held=held)
 
 

@@ -12,6 +12,7 @@ from itergp.learning.candidates import (
     FACTORS,
     FIRST,
     LENGTHS,
+    LINEAR,
     NOISIER,
     ONE,
     Candidate,
@@ -19,6 +20,7 @@ from itergp.learning.candidates import (
     one_lengthscale,
     smoothed,
     start_of,
+    with_linear,
 )
 from itergp.learning.run import Run, Stage
 from itergp.learning.search import Search, Stages
@@ -66,6 +68,15 @@ def screen(search: Search, few: Rows) -> None:
     best = min(found, key=lambda name: found[name].objective)
     if search.d > 1 and best != FIRST:
         search.enter(_smoothed(search, shared, best, few))
+    _linear(search, few)
+
+
+def _linear(search: Search, few: Rows) -> None:
+    """The best of them with a linear part; not for wide tables, which choose their features."""
+    best = min(search.candidates.values(), key=lambda one: one.objective)
+    if not is_wide(best.kernel, few):
+        start = replace(best, name=best.name + LINEAR, kernel=with_linear(best.kernel))
+        search.enter(search.learned(start, few, exactly(search, few, ITERATIONS), TOLERANCE))
 
 
 def _with_one_lengthscale(search: Search, few: Rows) -> Candidate:
