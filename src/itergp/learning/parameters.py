@@ -21,6 +21,8 @@ SCALE_RANGE = (1e-4, 1e4)  # relative to the targets' variance
 OTHER_RANGE = (1e-3, 1e3)
 LINEAR_MIDDLE = 30.0  # a linear part has a thousandth of the variance: it is absent as easily as present
 PRIOR_WIDTH = 3.0  # standard deviations of the log-normal priors
+# of a composite kernel's: its parts are not all in the data's units, so they are known from the given values
+COMPOSITE_WIDTH = 10.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Space:
     lower: np.ndarray
     upper: np.ndarray
     centre: np.ndarray
+    width: np.ndarray
     learn_noise: bool
     noise: Any  # its starting value: one for all targets, or one per target
     observations: float
@@ -105,8 +108,11 @@ class Space:
             high.append(np.log(np.maximum(most * own, given)))
             centre.append(np.log(1e-2 * own))
         lower, upper, middles = (np.concatenate([np.zeros(0), *part]) for part in (low, high, centre))
+        width = np.full(lower.size, PRIOR_WIDTH)
+        if is_composite(kernel):
+            width[: sum(sizes)] = COMPOSITE_WIDTH
         return Space(
-            kernel, tuple(paths), tuple(sizes), lower, upper, middles, learn_noise, noise, rows.total
+            kernel, tuple(paths), tuple(sizes), lower, upper, middles, width, learn_noise, noise, rows.total
         )
 
     @property
@@ -141,8 +147,8 @@ class Space:
 
     def prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """- log p(theta) per observation, up to a constant, and its gradient."""
-        z = (theta - self.centre) / PRIOR_WIDTH
-        return 0.5 * float(z @ z) / self.observations, z / PRIOR_WIDTH / self.observations
+        z = (theta - self.centre) / self.width
+        return 0.5 * float(z @ z) / self.observations, z / self.width / self.observations
 
     @property
     def noise_names(self) -> list[str]:
@@ -158,6 +164,15 @@ class Space:
         ]
         names += self.noise_names if self.learn_noise else []
         return tuple(name for name, hit in zip(names, edge, strict=True) if hit)
+
+
+def is_composite(kernel: Kernel) -> bool:
+    """Whether several parts compete for the same data, or there is a period to be found.
+
+    Linear and constant parts do not count: a few functions are no competition.
+    """
+    parts = [term.kernel for term in kernel.terms() if term.kernel.finite_features() is None]
+    return len(parts) > 1 or any(isinstance(part, Periodic) for part in parts)
 
 
 # unit of a parameter in these data; its range and the middle of its prior, in this unit

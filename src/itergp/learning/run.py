@@ -107,6 +107,10 @@ class Run:
     def kernel(self) -> Kernel:
         return self.space.values(self.theta)[0]
 
+    def value(self, objective: Objective, theta: np.ndarray) -> float:
+        """What is minimised: the objective and the prior."""
+        return objective(*self.space.values(theta)).value + self.space.prior(theta)[0]
+
     def seconds_of(self, objective: Objective) -> float:
         """The time of one evaluation."""
         began = time.perf_counter()
@@ -124,8 +128,16 @@ class Run:
 
     def attempt(self, shared: Shared, kernel: Kernel, noise: Any, rows: Rows, price: float) -> None:
         """The same, for a stage that must lower the objective by `price`: see `settle`."""
-        self.before = Before(self.shared, self.space, self.theta, self.objective, self.ended, price)
+        self.remember(price)
         self.reduce(shared, kernel, noise, rows)
+
+    def restart(self, theta: np.ndarray) -> None:
+        """Begin the next stage elsewhere, with the same objective: see `settle`."""
+        self.remember(0.0)
+        self.theta = theta
+
+    def remember(self, price: float) -> None:
+        self.before = Before(self.shared, self.space, self.theta, self.objective, self.ended, price)
 
     def settle(self) -> bool:
         """After an attempt: whether it was worth its price; if not, it is undone."""

@@ -10,8 +10,9 @@ import numpy as np
 from itergp.data.rows import Rows
 from itergp.learning.endings import Ending
 from itergp.learning.neighbours import NeighbourLikelihood
-from itergp.learning.parameters import Objective
+from itergp.learning.parameters import Objective, is_composite
 from itergp.learning.run import Run, Stage
+from itergp.learning.starts import ITERATIONS, STARTS, candidates
 from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
 from itergp.limits import EXACT_LIKELIHOOD_ROWS
 from itergp.linalg.compute import Compute
@@ -46,7 +47,28 @@ def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]
         few = of(_few(rows, FEW_EXACT_ROWS, seed))
         if EVALUATIONS * run.seconds_of(few) * (rows.n / FEW_EXACT_ROWS) ** 3 > 0.5 * run.left:
             yield "exact, a few rows", few, 15
-    yield "exact", of(rows), 200
+    given, all_rows = run.theta, of(rows)
+    if not is_composite(run.kernel):
+        yield "exact", all_rows, 200
+        return
+    yield "exact", all_rows, 500
+    yield from _restarts(all_rows, run, list(candidates(run.space, given, rows, seed)))
+
+
+def _restarts(objective: Objective, run: Run, points: list[np.ndarray]) -> Iterator[Stage]:
+    """After the given values: the first steps from the best of other points, and the best of these to the
+    end. Where the objective is not lower than before, nothing changes."""
+    values = [run.value(objective, theta) for theta in points]
+    ended = []
+    for i, j in enumerate(np.argsort(values, kind="stable")[:STARTS]):
+        run.restart(points[j])
+        yield f"exact, start {i + 2} of {STARTS + 1}", objective, ITERATIONS
+        ended.append((run.objective, i, run.theta))
+        run.settle()
+    best, i, theta = min(ended)
+    run.restart(theta)
+    yield f"exact, start {i + 2}", objective, 500
+    run.settle()
 
 
 def _subset(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
