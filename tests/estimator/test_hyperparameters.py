@@ -7,6 +7,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor, kernels as skl
 
 from helpers import make_data
 from itergp import InputError, IterGPRegressor, Matern32, Prior, condition
+from itergp.estimator.names import translate_kernel
+from itergp.prior.parameters import parameters
 
 NOISE = 0.1**2
 
@@ -90,8 +92,8 @@ def test_fixed_bounds_of_scikit_learn_are_kept_or_refused():
     model = IterGPRegressor(skl.RBF(0.7) + skl.WhiteKernel(0.1, "fixed")).fit(X, y)
     assert model.noise_ == 0.1
     assert model.kernel_.kernel.lengthscale != 0.7
-    with pytest.raises(InputError, match="some kernel hyper-parameters are fixed"):
-        IterGPRegressor(skl.ConstantKernel(1.0, "fixed") * skl.RBF(0.7)).fit(X, y)
+    with pytest.raises(InputError, match="some noise levels are fixed"):
+        IterGPRegressor(skl.RBF(0.7) + skl.WhiteKernel(0.1, "fixed") + skl.WhiteKernel(0.1)).fit(X, y)
     with pytest.raises(InputError, match=r"noise is not; set noise=<number>"):
         IterGPRegressor(skl.RBF(0.7, "fixed")).fit(X, y)
     assert (
@@ -100,6 +102,32 @@ def test_fixed_bounds_of_scikit_learn_are_kept_or_refused():
         .noise_
         == 0.1
     )
+
+
+def test_fixed_and_free_hyperparameters_of_scikit_learn_in_one_kernel():
+    """Each fixed one keeps its value, wherever it stands; every other one is learned."""
+    X, y = noisy(40)
+    X = X[:, :1]
+    kernel = (
+        skl.ConstantKernel(1.5, "fixed") * skl.RBF(0.7)
+        + skl.RBF(3.0, "fixed") * (0.4 * skl.ExpSineSquared(1.1, 0.9, periodicity_bounds="fixed"))
+        + skl.ConstantKernel(0.3, "fixed")
+        + skl.RationalQuadratic(0.8, 2.0, alpha_bounds="fixed")
+        + skl.WhiteKernel(0.1)
+    )
+    before, found = (
+        parameters(translate_kernel(kernel, 1).kernel),
+        parameters(IterGPRegressor(kernel).fit(X, y).kernel_),
+    )
+    kept = {path for path, value in found.items() if value == before[path]}
+    season = "left.left.right.kernel."
+    assert kept == {
+        "left.left.left.scale",
+        f"{season}left.lengthscale",
+        f"{season}right.period",
+        "left.right.value",
+        "right.kernel.alpha",
+    }
 
 
 def test_learning_repeats_to_the_bit_without_a_clock():

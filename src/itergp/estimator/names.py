@@ -43,20 +43,18 @@ class Translated:
     fixed: tuple[bool, ...] = ()  # which of the kernel's hyper-parameters have "fixed" bounds
     fixed_noise: tuple[bool, ...] = ()
     chosen: bool = False  # whether the data choose the kernel; this one is the start
+    held: tuple[str, ...] = ()  # the paths of the fixed ones, if some are fixed and some are not
 
     def keeps_kernel(self) -> bool:
-        """Whether the kernel is fixed; it is learned as a whole or not at all."""
-        return self._all("kernel hyper-parameters", self.fixed)
+        """Whether the whole kernel is fixed."""
+        return bool(self.fixed) and all(self.fixed)
 
     def keeps_noise(self) -> bool:
-        return self._all("noise levels", self.fixed_noise)
-
-    def _all(self, what: str, fixed: tuple[bool, ...]) -> bool:
-        if any(fixed) and not all(fixed):
+        if any(self.fixed_noise) and not all(self.fixed_noise):
             raise InputError(
-                f"kernel: some {what} are fixed and some are not; fix all or none, or use learn=False."
+                "kernel: some noise levels are fixed and some are not; fix all or none, or use learn=False."
             )
-        return any(fixed)
+        return any(self.fixed_noise)
 
 
 def translate_kernel(kernel: Any, features: int) -> Translated:
@@ -83,13 +81,17 @@ def translate_kernel(kernel: Any, features: int) -> Translated:
             f"kernel is {kernel!r}, which is only noise; expected a kernel of the inputs added to it."
         )
     white = [part for part in terms if part.kernel is None]
-    translated = reduce(lambda left, right: left + right, (part.scaled() for part in signal))
+    translated, held = reduce(
+        lambda left, right: (left[0] + right[0], _below("left.", left[1]) + _below("right.", right[1])),
+        (part.scaled() for part in signal),
+    )
     translated.check_features(features)
     return Translated(
         translated,
         sum(part.scale for part in white) if white else None,
         tuple(flag for part in signal for flag in part.fixed),
         tuple(flag for part in white for flag in part.fixed),
+        held,
     )
 
 
@@ -108,6 +110,8 @@ def translate_mean(mean: Any, X: Array, y: Array) -> Mean:
 
 # scikit-learn's kernels, as sums of terms.
 
+OUR_NAMES = {"length_scale": "lengthscale", "alpha": "alpha", "periodicity": "period"}
+
 
 @dataclass(frozen=True, eq=False)
 class _Term:
@@ -116,14 +120,24 @@ class _Term:
     scale: float
     kernel: Kernel | None
     fixed: tuple[bool, ...]  # of the hyper-parameters in it
+    held: tuple[str, ...] = ()  # the paths of fixed ones in the kernel
+    scales: tuple[bool, ...] = ()  # whether each constant that makes up the scale is fixed
 
-    def scaled(self) -> Kernel:
+    def scaled(self) -> tuple[Kernel, tuple[str, ...]]:
+        """scale * kernel, and the paths of what is fixed in it."""
         assert self.kernel is not None
-        return Constant(self.scale) if isinstance(self.kernel, _One) else self.scale * self.kernel
+        whole = bool(self.scales) and all(self.scales)
+        if isinstance(self.kernel, _One):
+            return Constant(self.scale), ("value",) * whole
+        return self.scale * self.kernel, _below("kernel.", self.held) + ("scale",) * whole
 
 
 class _One(Constant):
     """The constant 1 that a ConstantKernel scales."""
+
+
+def _below(name: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name + path for path in paths)
 
 
 def _terms(kernel: Any, features: int) -> list[_Term]:
@@ -137,7 +151,7 @@ def _terms(kernel: Any, features: int) -> list[_Term]:
         ]
     fixed = tuple(parameter.fixed for parameter in kernel.hyperparameters)
     if type(kernel) is skl.ConstantKernel:
-        return [_Term(float(kernel.constant_value), _One(), fixed)]
+        return [_Term(float(kernel.constant_value), _One(), fixed, scales=fixed)]
     if type(kernel) is skl.WhiteKernel:
         if not 0 <= kernel.noise_level < np.inf:
             raise InputError(
@@ -146,24 +160,26 @@ def _terms(kernel: Any, features: int) -> list[_Term]:
             )
         return [_Term(float(kernel.noise_level), None, fixed)]
     if type(kernel) is skl.DotProduct:
-        offset = [_Term(float(kernel.sigma_0) ** 2, _One(), fixed)] if kernel.sigma_0 else []
+        offset = [_Term(float(kernel.sigma_0) ** 2, _One(), fixed, scales=fixed)] if kernel.sigma_0 else []
         return [*offset, _Term(1.0, Linear(1.0), fixed)]
-    return [_Term(1.0, _simple(kernel, features), fixed)]
+    held = tuple(OUR_NAMES[parameter.name] for parameter in kernel.hyperparameters if parameter.fixed)
+    return [_Term(1.0, _simple(kernel, features), fixed, held)]
 
 
 def _product(a: _Term, b: _Term, whole: Any) -> _Term:
     """A product of two terms; noise may only be scaled, since noise times a kernel is noise that differs
     between rows."""
-    fixed = a.fixed + b.fixed
+    fixed, scales = a.fixed + b.fixed, a.scales + b.scales
     if isinstance(a.kernel, _One):
         a, b = b, a
     if isinstance(b.kernel, _One):
-        return _Term(a.scale * b.scale, a.kernel, fixed)
+        return _Term(a.scale * b.scale, a.kernel, fixed, a.held, scales)
     if a.kernel is None or b.kernel is None:
         raise InputError(
             f"kernel is {whole!r}: a WhiteKernel times another kernel is not supported; add it instead."
         )
-    return _Term(a.scale * b.scale, a.kernel * b.kernel, fixed)
+    held = _below("left.", a.held) + _below("right.", b.held)
+    return _Term(a.scale * b.scale, a.kernel * b.kernel, fixed, held, scales)
 
 
 def _simple(kernel: Any, features: int) -> Kernel:

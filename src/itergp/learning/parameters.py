@@ -5,7 +5,7 @@ Without bounds, likelihoods run off to lengthscales of 1e4 and zero noise, and t
 So every parameter has a range, in units of the data, and a prior so wide that a few hundred rows outweigh it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -21,7 +21,7 @@ SCALE_RANGE = (1e-4, 1e4)  # relative to the targets' variance
 OTHER_RANGE = (1e-3, 1e3)
 LINEAR_MIDDLE = 30.0  # a linear part has a thousandth of the variance: it is absent as easily as present
 PRIOR_WIDTH = 3.0  # standard deviations of the log-normal priors
-# of a composite kernel's: its parts are not all in the data's units, so they are known from the given values
+# of the parameters of a composite kernel: the units of the data suit none of its parts in particular
 COMPOSITE_WIDTH = 10.0
 
 
@@ -75,16 +75,20 @@ class Space:
         learn_noise: bool = True,
         own_units: "dict[str, Unit] | None" = None,
         ranges: Ranges = RANGES,
+        fixed: Collection[str] = (),
     ) -> "Space":
         """The space for these data, the same whether they are merged or not; ranges widen to include given
         values.
 
-        `own_units` are those of parameters that are not in the units of the columns.
+        `own_units` are those of parameters that are not in the units of the columns. The parameters whose
+        paths are `fixed` are not part of it.
         """
         variance = max(rows.variance, 1e-300)
         units = _units(kernel, rows.spread, variance, ranges) | (own_units or {})
         low, high, centre, paths, sizes = [], [], [], [], []
         for path, value in parameters(kernel).items():
+            if path in fixed:
+                continue
             unit, (least, most), middle = units[path]
             value = np.atleast_1d(np.asarray(value, dtype=np.float64))
             unit = (
@@ -114,6 +118,11 @@ class Space:
         return Space(
             kernel, tuple(paths), tuple(sizes), lower, upper, middles, width, learn_noise, noise, rows.total
         )
+
+    @property
+    def whole(self) -> bool:
+        """Whether all parameters of the kernel are learned."""
+        return len(self.paths) == len(parameters(self.kernel))
 
     @property
     def bounds(self) -> list[tuple[float, float]]:

@@ -12,7 +12,7 @@ from itergp.learning.endings import Ending
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Objective, is_composite
 from itergp.learning.run import Run, Stage
-from itergp.learning.starts import ITERATIONS, STARTS, candidates
+from itergp.learning.starts import ITERATIONS, MOST_ITERATIONS, STARTS, candidates
 from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
 from itergp.limits import EXACT_LIKELIHOOD_ROWS
 from itergp.linalg.compute import Compute
@@ -30,7 +30,7 @@ SETTLED = 1e-3  # nats per observation that updating the neighbours must still g
 
 def stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
     """The stages of a method, each created when the previous one has ended, to start from its result."""
-    if method in ("auto", "exact", "subset") and is_wide(run.kernel, rows):
+    if method in ("auto", "exact", "subset") and run.space.whole and is_wide(run.kernel, rows):
         return wide_stages(rows, run, seed, rows.n if method == "exact" else MOST_ROWS)
     if method == "auto":
         method = "exact" if rows.n <= EXACT_LIKELIHOOD_ROWS else "neighbours"
@@ -51,7 +51,7 @@ def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]
     if not is_composite(run.kernel):
         yield "exact", all_rows, 200
         return
-    yield "exact", all_rows, 500
+    yield "exact", all_rows, MOST_ITERATIONS
     yield from _restarts(all_rows, run, list(candidates(run.space, given, rows, seed)))
 
 
@@ -65,9 +65,9 @@ def _restarts(objective: Objective, run: Run, points: list[np.ndarray]) -> Itera
         yield f"exact, start {i + 2} of {STARTS + 1}", objective, ITERATIONS
         ended.append((run.objective, i, run.theta))
         run.settle()
-    best, i, theta = min(ended)
+    _, i, theta = min(ended)
     run.restart(theta)
-    yield f"exact, start {i + 2}", objective, 500
+    yield f"exact, start {i + 2}", objective, MOST_ITERATIONS
     run.settle()
 
 

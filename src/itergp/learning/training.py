@@ -3,7 +3,7 @@
 Without a limit in seconds the work is counted instead, so that the same data give the same bits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_working_room
 from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import parameters
 from itergp.validate import choice, noise_variance
 
 
@@ -31,6 +32,7 @@ def learn(
     counts: ArrayLike | None = None,
     scatter: ArrayLike = 0.0,
     learn_noise: bool = True,
+    fixed: Collection[str] = (),
     method: str = "auto",
     seconds: float | None = None,
     seed: int = 0,
@@ -41,12 +43,13 @@ def learn(
 
     y is already centred by the prior mean. Row i stands for counts[i] observations with the same input and
     mean y[i], and `scatter` is the sum of squares around these means. With one `noise` per target, each is
-    learned separately, and `scatter` must be given per target; a single number is shared by all. `seconds`
+    learned separately, and `scatter` must be given per target; a single number is shared by all. `fixed`
+    names parameters of the kernel that keep their values, by their paths, such as "right.period". `seconds`
     limits the time; the result is valid whenever it ends.
     """
     rows = Rows.of(X, y, counts, scatter)
     limits: dict[str, Any] = {"seconds": seconds, "seed": seed, "callback": callback, "compute": compute}
-    return learn_rows(rows, kernel, noise, learn_noise, method, **limits)
+    return learn_rows(rows, kernel, noise, learn_noise, method, fixed=fixed, **limits)
 
 
 def learn_rows(
@@ -56,6 +59,7 @@ def learn_rows(
     learn_noise: bool = True,
     method: str = "auto",
     *,
+    fixed: Collection[str] = (),
     seconds: float | None = None,
     seed: int = 0,
     callback: Callable[[Record], Any] | None = None,
@@ -66,7 +70,10 @@ def learn_rows(
     noise = _checked(noise, rows.t)
     choice("method", method, METHODS)
     kernel.check_features(rows.X.shape[1])
-    space = Space.of(kernel, noise, rows, learn_noise)
+    known = list(parameters(kernel))
+    if isinstance(fixed, str) or not set(fixed) <= set(known):
+        raise InputError(f"fixed is {fixed!r}; expected a list of parameters, out of {known}.")
+    space = Space.of(kernel, noise, rows, learn_noise, fixed=fixed)
     run = Run(space, space.vector(kernel, noise), seconds, callback)
     try:
         with blas_threads(compute.threads):
