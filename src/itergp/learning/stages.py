@@ -12,7 +12,7 @@ from itergp.learning.endings import Ending
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import Objective, is_composite
 from itergp.learning.run import Run, Stage
-from itergp.learning.starts import ITERATIONS, MOST_ITERATIONS, STARTS, candidates
+from itergp.learning.starts import ITERATIONS, MOST_ITERATIONS, STARTS, TOLERANCE, candidates
 from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
 from itergp.limits import EXACT_LIKELIHOOD_ROWS
 from itergp.linalg.compute import Compute
@@ -51,6 +51,7 @@ def _exact(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]
     if not is_composite(run.kernel):
         yield "exact", all_rows, 200
         return
+    run.tolerance = TOLERANCE
     yield "exact", all_rows, MOST_ITERATIONS
     yield from _restarts(all_rows, run, list(candidates(run.space, given, rows, seed)))
 

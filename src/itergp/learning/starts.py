@@ -12,6 +12,7 @@ from itergp.prior.stationary import Periodic
 CANDIDATES = 24  # points at which the likelihood is evaluated once
 STARTS, ITERATIONS = 4, 15  # the best of them, from which an optimiser takes its first steps
 MOST_ITERATIONS = 500  # for the given values, and for the best of these
+TOLERANCE = 1e-10  # of an optimiser: parts that trade off have narrow, flat valleys
 SPREAD = 1.0  # standard deviation of draws, in logarithms
 PEAKS = 4  # of a periodogram
 OVERSAMPLING = 4  # frequencies per frequency that n rows can tell apart
