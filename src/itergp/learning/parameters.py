@@ -22,7 +22,7 @@ OTHER_RANGE = (1e-3, 1e3)
 LINEAR_MIDDLE = 30.0  # a linear part has a thousandth of the variance: it is absent as easily as present
 PRIOR_WIDTH = 3.0  # standard deviations of the log-normal priors
 # of the parameters of a composite kernel: the units of the data suit none of its parts in particular
-COMPOSITE_WIDTH = 10.0
+COMPOSITE_WIDTH = 30.0
 
 
 @dataclass(frozen=True)
