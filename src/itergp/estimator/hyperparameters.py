@@ -135,7 +135,9 @@ def _learned(
             }
             if plan.start.chosen:
                 return choose_rows(told, first, learn_noise, plan.method, groups=plan.groups, **how)
-            return learn_rows(told, plan.start.kernel, first, learn_noise, plan.method, fixed=plan.start.held, **how)
+            return learn_rows(
+                told, plan.start.kernel, first, learn_noise, plan.method, fixed=plan.start.held, **how
+            )
     except KeyboardInterrupt:
         return None
     finally:

@@ -91,7 +91,7 @@ def translate_kernel(kernel: Any, features: int) -> Translated:
         sum(part.scale for part in white) if white else None,
         tuple(flag for part in signal for flag in part.fixed),
         tuple(flag for part in white for flag in part.fixed),
-        held,
+        held=held,
     )
 
 
