@@ -21,6 +21,7 @@ from itergp.cli.commands import app
 from itergp.fitted import price, shares
 from itergp.fitted.seen import look
 from itergp.learning import Learned
+from itergp.learning.candidates import FIRST, start_of
 from itergp.posterior import uncertainty
 from itergp.report import numbers
 
@@ -83,6 +84,10 @@ def quick(monkeypatch):
     monkeypatch.setattr(
         "itergp.estimator.hyperparameters.learn_rows",
         lambda rows, kernel, noise, *what, **how: Learned(kernel, noise, 0.0),
+    )
+    monkeypatch.setattr(
+        "itergp.estimator.hyperparameters.choose_rows",
+        lambda rows, noise, *what, **how: Learned(start_of(FIRST, rows.X.shape[1]), noise, 0.0),
     )
 
 
@@ -686,7 +691,7 @@ def test_control_c_and_its_like_during_a_fit_save_what_there_is(name, folder, tm
         os.kill(os.getpid(), getattr(signal, name))
         time.sleep(1.0)
 
-    monkeypatch.setattr("itergp.estimator.hyperparameters.learn_rows", interrupted)
+    monkeypatch.setattr("itergp.estimator.hyperparameters.choose_rows", interrupted)
     result = succeed("fit", folder / "train.csv", *FIT, "--budget", "60s", "--out", tmp_path / "m.itergp")
     assert "Note: Interrupted after 128 actions. The model is valid" in result.stderr
     assert "Saved: " in result.stderr

@@ -254,11 +254,11 @@ def output(program: str) -> str:
     "work",
     [
         "Gram(RBF(1.0), X, Compute(engine='jax', cache=0)) @ y",
-        "IterGPRegressor(budget='5 actions').fit(X, y)",
+        "IterGPRegressor(RBF(1.0) * Matern32(2.0), learn='exact', budget='5 actions').fit(X, y)",
         "IterGPRegressor(RBF(1.0) * Matern32(2.0), learn='neighbours', budget='5 actions').fit(X, y)",
         "itergp.learning.inducing.svgp(Rows.of(X, y), 5)(RBF(1.0), 0.1)",
     ],
-    ids=["engine", "exact likelihood", "neighbours of a product", "inducing points"],
+    ids=["engine", "exact likelihood of a product", "neighbours of a product", "inducing points"],
 )
 def test_a_child_of_a_process_that_used_jax_says_so_instead_of_waiting_for_ever(work):
     program = "import itergp.learning.inducing, jax.numpy\njax.numpy.ones(3).sum()\n"
