@@ -200,9 +200,10 @@ def test_parquet_in_is_csv_in(folder, tmp_path, quick):
 def test_the_summary_says_what_was_learned_bought_and_is_missing_in_80_columns(folder):
     text = (folder / "fit.txt").read_text()
     assert max(map(len, text.splitlines())) <= 80
+    chosen = type(IterGPRegressor.load(folder / "m.itergp").kernel_.kernel).__name__
     for expected in (
         "What was learned",
-        "Matern32",
+        f"* {chosen}, scale in variances of the target",
         "colour=red",
         "What the budget bought",
         "30 of 150",

@@ -13,6 +13,7 @@ from itergp import RBF, IterGPRegressor, MaxActions, Status, metrics
 from itergp.errors import InputError
 from itergp.fitted import points, shares as share
 from itergp.fitted.seen import positions
+from itergp.learning.parameters import RANGES
 from itergp.posterior.uncertainty import taken_apart
 from itergp.report import numbers
 from itergp.report.page.page import render
@@ -437,7 +438,7 @@ def test_targets_that_are_all_the_same():
 
 def test_hyperparameters_are_told_with_the_bounds_they_ran_into(monkeypatch):
     # too short for a feature that says nothing
-    monkeypatch.setattr("itergp.learning.parameters.RANGES.length", (1e-3, 2.0))
+    monkeypatch.setitem(vars(RANGES), "length", (1e-3, 2.0))
     model = IterGPRegressor(kernel="rbf", budget=MaxActions(9)).fit(X[:60], Y[:60])
     values = strict(numbers(model.fit_, feature_names=["a", "b", "c"]))
     by_name = {row["name"]: row for row in values["hyperparameters"]}

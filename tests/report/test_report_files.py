@@ -176,6 +176,8 @@ def folder(tmp_path_factory):
         "y",
         "--drop",
         "id",
+        "--kernel",
+        "matern32",
         "--budget",
         "12 actions",
         "--out",

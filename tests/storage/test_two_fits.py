@@ -25,7 +25,7 @@ from itergp import (
 from itergp.storage import Checkpoint, files as storage_files, fingerprint
 
 MANIFEST, LOCK = "manifest.json", ".itergp-lock"
-LEARNS = "itergp.estimator.hyperparameters.learn_rows"
+LEARNS = "itergp.estimator.hyperparameters.choose_rows"
 DATA = make_data(30)
 POLICY = RandomAction(2)
 HOLDER = """
