@@ -200,7 +200,7 @@ def test_parquet_in_is_csv_in(folder, tmp_path, quick):
 def test_the_summary_says_what_was_learned_bought_and_is_missing_in_80_columns(folder):
     text = (folder / "fit.txt").read_text()
     assert max(map(len, text.splitlines())) <= 80
-    chosen = type(IterGPRegressor.load(folder / "m.itergp").kernel_.kernel).__name__
+    chosen = type(IterGPRegressor.load(folder / "model.itergp").kernel_.kernel).__name__
     for expected in (
         "What was learned",
         f"* {chosen}, scale in variances of the target",
