@@ -33,6 +33,12 @@ LARGE, FEWER = (
     (500, 256),
 )  # the same beyond so many rows: their neighbours are other rows, which cost more
 QUICK = (300, 128)  # if time is short
+SPATIAL = 3  # features, up to which new rows may lie in gaps
+GAPS, SMALLEST_GAP, GAP = (
+    8,
+    10,
+    0.03,
+)  # gaps, the rows of the smallest, and the share of all rows of the largest
 BLOCK_ROWS, BLOCKS, MOST_CLUSTERED = 50, (4, 40), 20_000  # rows of a block, blocks, rows that make them
 LOG_2_PI = float(np.log(2.0 * np.pi))
 REACH = 1.959964  # of a 95 % interval
@@ -80,9 +86,9 @@ class Scores:
         return max(1.0, float(z2.mean()) - error, float(np.quantile(z2, 0.95 - doubt)) / REACH**2)
 
     @staticmethod
-    def failed(rows: Rows) -> "Scores":
+    def failed(rows: int, targets: int) -> "Scores":
         """Of predictions that could not be made."""
-        return Scores(np.full(rows.Y.shape, np.nan), np.ones(rows.Y.shape))
+        return Scores(np.full((rows, targets), np.nan), np.ones((rows, targets)))
 
     def rescaled(self, factor: float) -> "Scores":
         return replace(self, variances=factor * self.variances)
@@ -102,16 +108,29 @@ class HeldOut:
     def split(
         rows: Rows, groups: np.ndarray | None, seed: int, compute: Compute, quick: bool = False
     ) -> "HeldOut":
-        """Random rows, or all rows of random groups; `quick`: fewer of them, with fewer global actions."""
+        """Random rows, or all rows of random groups; `quick`: fewer of them, with fewer global actions.
+
+        With up to three features, half of them lie in gaps: in space, new rows often do, and what predicts
+        the next row best may know nothing of the distance.
+        """
         rng = np.random.default_rng([seed, rows.n, 1])
         most, actions = QUICK if quick else FEWER if rows.n > LARGE else MOST
-        out, most = rng.permutation(rows.n), min(most, int(SHARE * rows.n))
+        most = min(most, int(SHARE * rows.n))
         if groups is not None:
             out = rng.permutation(np.flatnonzero(np.isin(groups, _few_groups(groups, rng, SHARE * rows.n))))
+            held = out[:most]
         else:
-            out = out[:most]
+            away = gaps(rows.X, rng) if rows.X.shape[1] <= SPATIAL else np.empty(0, dtype=np.intp)
+            single = rng.permutation(np.setdiff1d(np.arange(rows.n), away))[
+                : most - min(most // 2, away.size)
+            ]
+            out = np.concatenate([single, away])
+            held = np.concatenate([single, rng.permutation(away)[: most // 2]])
         known = np.setdiff1d(np.arange(rows.n), out)
-        return HeldOut(rows.some(known), rows.some(out[:most]), compute, seed, actions)
+        return HeldOut(rows.some(known), rows.some(held), compute, seed, actions)
+
+    def failed(self) -> Scores:
+        return Scores.failed(self.rows.n, self.rows.t)
 
     def scores(self, kernel: Kernel, noise: Any, neighbours: int = NEIGHBOURS) -> Scores:
         """Only rows that are acted on enter: those of the global actions, and those near held-out rows."""
@@ -135,6 +154,14 @@ class HeldOut:
             means[:, of] = mean.reshape(self.rows.Y.shape)[:, of]
             variances[:, of] = (var + self.rows.N(float(variance)))[:, None]
         return Scores(self.rows.Y - means, variances)
+
+
+def gaps(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The rows of a few gaps of all sizes: those nearest to some random rows."""
+    sizes = np.geomspace(min(SMALLEST_GAP, GAP * len(X)), GAP * len(X), GAPS).astype(np.intp)
+    tree, centres = cKDTree(X), X[rng.permutation(len(X))[:GAPS]]
+    found = [tree.query(centre, size)[1] for centre, size in zip(centres, np.maximum(1, sizes), strict=False)]
+    return np.unique(np.concatenate([np.atleast_1d(rows) for rows in found]))
 
 
 def blocks(X: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -164,27 +191,41 @@ class LeaveOut:
     compute: Compute = Compute()
     tick: Tick = no_tick
 
+    def failed(self) -> Scores:
+        return Scores.failed(len(self.parts) * self.rows.n, self.rows.t)
+
+    @property
+    def parts(self) -> list[np.ndarray | None]:
+        """Groups; or single rows, and with up to three features blocks as well, as in `HeldOut.split`."""
+        if self.groups is None and self.rows.X.shape[1] <= SPATIAL and self.rows.n >= 2 * BLOCK_ROWS:
+            return [None, blocks(self.rows.X)]
+        return [self.groups]
+
     def scores(self, kernel: Kernel, noise: Any, neighbours: int = 0) -> Scores:
-        each = np.broadcast_to(np.asarray(noise, dtype=np.float64), self.rows.t)
-        errors, variances = np.empty(self.rows.Y.shape), np.empty(self.rows.Y.shape)
+        each, parts = np.broadcast_to(np.asarray(noise, dtype=np.float64), self.rows.t), self.parts
+        n, t = self.rows.Y.shape
+        errors, variances = np.empty((len(parts) * n, t)), np.empty((len(parts) * n, t))
         for variance in np.unique(each):
             of = np.flatnonzero(each == variance)
             L, _ = cholesky(Gram(kernel, self.rows.X, self.compute), self.rows.N(float(variance)), self.tick)
             alpha = scipy.linalg.cho_solve((L, True), self.rows.Y[:, of], check_finite=False)
             P = inverse(L, self.tick)  # its lower half
-            errors[:, of], left = self._left_out(P, alpha)
-            variances[:, of] = left[:, None]
+            for k, groups in enumerate(parts):
+                here = slice(k * n, (k + 1) * n)
+                errors[here, of], left = _left_out(P, alpha, groups)
+                variances[here, of] = left[:, None]
         return Scores(errors, variances)
 
-    def _left_out(self, P: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """y_F - E[y_F | others] = P_FF^{-1} alpha_F, with the covariance P_FF^{-1}."""
-        if self.groups is None:
-            diagonal = np.diag(P)
-            return alpha / diagonal[:, None], 1.0 / diagonal
-        errors, variances = np.empty(alpha.shape), np.empty(len(alpha))
-        for name in np.unique(self.groups):
-            F = np.flatnonzero(self.groups == name)
-            P_FF = P[np.ix_(F, F)]
-            covariance = np.linalg.inv(np.tril(P_FF) + np.tril(P_FF, -1).T)
-            errors[F], variances[F] = covariance @ alpha[F], np.diag(covariance)
-        return errors, variances
+
+def _left_out(P: np.ndarray, alpha: np.ndarray, groups: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """y_F - E[y_F | others] = P_FF^{-1} alpha_F, with the covariance P_FF^{-1}."""
+    if groups is None:
+        diagonal = np.diag(P)
+        return alpha / diagonal[:, None], 1.0 / diagonal
+    errors, variances = np.empty(alpha.shape), np.empty(len(alpha))
+    for name in np.unique(groups):
+        F = np.flatnonzero(groups == name)
+        P_FF = P[np.ix_(F, F)]
+        covariance = np.linalg.inv(np.tril(P_FF) + np.tril(P_FF, -1).T)
+        errors[F], variances[F] = covariance @ alpha[F], np.diag(covariance)
+    return errors, variances

@@ -12,7 +12,7 @@ from itergp.learning.candidates import FIRST, Candidate, chosen, considered, sta
 from itergp.learning.endings import Ending
 from itergp.learning.evaluation import summed
 from itergp.learning.exact import exact
-from itergp.learning.heldout import HeldOut, LeaveOut, Scores
+from itergp.learning.heldout import HeldOut, LeaveOut
 from itergp.learning.parameters import RANGES, Objective, Ranges, Space
 from itergp.learning.run import Enough, Learned, OutOfTime, Record, Run, Stage
 from itergp.linalg.compute import Compute
@@ -107,7 +107,7 @@ class Search:
         except OutOfTime:
             return replace(candidate, held=None)
         except (np.linalg.LinAlgError, ArithmeticError):
-            found = Scores.failed(held.rows)
+            found = held.failed()
         finally:
             self.scoring = time.perf_counter() - began
         return replace(candidate, held=found)
