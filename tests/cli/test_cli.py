@@ -15,15 +15,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from itergp import IterGPRegressor, Status
+from itergp import RBF, IterGPRegressor, Linear, Status
 from itergp.cli import measuring
 from itergp.cli.commands import app
 from itergp.fitted import price, shares
 from itergp.fitted.seen import look
 from itergp.learning import Learned
 from itergp.learning.candidates import FIRST, start_of
+from itergp.learning.training import learn_rows
 from itergp.posterior import uncertainty
 from itergp.report import numbers
+from itergp.report.measure.fitted import formula
 
 RNG = np.random.default_rng(0)
 N, NEW = 150, 12
@@ -200,10 +202,10 @@ def test_parquet_in_is_csv_in(folder, tmp_path, quick):
 def test_the_summary_says_what_was_learned_bought_and_is_missing_in_80_columns(folder):
     text = (folder / "fit.txt").read_text()
     assert max(map(len, text.splitlines())) <= 80
-    chosen = type(IterGPRegressor.load(folder / "model.itergp").kernel_.kernel).__name__
+    chosen = formula(IterGPRegressor.load(folder / "model.itergp").kernel_)
     for expected in (
         "What was learned",
-        f"* {chosen}, scale in variances of the target",
+        f"{chosen}, scale in variances of the target",
         "colour=red",
         "What the budget bought",
         "30 of 150",
@@ -217,7 +219,37 @@ def test_the_summary_says_what_was_learned_bought_and_is_missing_in_80_columns(f
         assert expected in re.sub(r"\s+", " ", text), expected
 
 
-def test_the_numbers_of_the_summary_are_those_of_the_model(folder, tmp_path):
+@pytest.fixture
+def matern32(monkeypatch):
+    """The command line chooses the kernel; here it has one lengthscale for each feature."""
+
+    def learned(rows, noise, *what, groups=None, **how):
+        return learn_rows(rows, start_of(FIRST, rows.X.shape[1]), noise, *what, **how)
+
+    monkeypatch.setattr("itergp.estimator.hyperparameters.choose_rows", learned)
+
+
+@pytest.mark.parametrize("share", [False, True], ids=["one for each feature", "one for all features"])
+def test_the_summary_ranks_features_whatever_kernel_was_chosen(share, folder, tmp_path, monkeypatch):
+    """By how far the correlation falls where they have no lengthscales of their own."""
+    kernel = 1.0 * RBF(1.0) + 0.5 * Linear(5.0) if share else 1.0 * RBF(np.array([0.5, 5.0, 50.0, 50.0]))
+    monkeypatch.setattr(
+        "itergp.estimator.hyperparameters.choose_rows",
+        lambda rows, noise, *what, **how: Learned(
+            kernel + 0.5 * Linear(5.0) if share else kernel, noise, 0.0
+        ),
+    )
+    fit = ("fit", folder / "train.csv", *FIT, "--out", tmp_path / "m.itergp")
+    features = json.loads(succeed(*fit, "--json").stdout)["learned"]["features"]
+    assert {row["name"] for row in features} == {"size", "heat", "colour=blue", "colour=red"}
+    assert [row["lengthscale"] is None for row in features] == [share] * 4
+    text = re.sub(r"\s+", " ", succeed(*fit).stdout)
+    assert ("how far the kernel's correlation falls" in text) == share
+    assert ("Lengthscales are in the units" in text) == (not share)
+    assert "colour=red" in text
+
+
+def test_the_numbers_of_the_summary_are_those_of_the_model(folder, tmp_path, matern32):
     values = json.loads(
         succeed("fit", folder / "train.csv", *FIT, "--json", "--out", tmp_path / "m.itergp").stdout
     )

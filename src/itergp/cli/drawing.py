@@ -43,16 +43,19 @@ def _draw_learned(learned: Values, target: str | None) -> None:
         share = row["relevance"] / most
         table.add_row(
             one_line(row["name"]),
-            brief(row["lengthscale"]),
+            "" if row["lengthscale"] is None else brief(row["lengthscale"]),
             f"{'█' * round(16 * share):<16} {percent(share)}",
         )
     console.print(table)
     left = len(features) - MOST_FEATURES
     more = f" {left} less relevant features are not shown; --json lists all." if left > 0 else ""
-    console.print(
-        "Lengthscales are in the units of each feature; relevance is 1 / lengthscale in standard deviations "
-        f"of the feature, in % of the largest.{more}"
+    meaning = (
+        "Relevance is how far the kernel's correlation falls when a feature moves by one standard deviation"
+        if features[0]["lengthscale"] is None
+        else "Lengthscales are in the units of each feature; relevance is 1 / lengthscale in standard "
+        "deviations of the feature"
     )
+    console.print(f"{meaning}, in % of the largest.{more}")
 
 
 def _bought(values: Values) -> Iterable[tuple[str, str]]:

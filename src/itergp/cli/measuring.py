@@ -71,11 +71,14 @@ def _learned(fit: Fit, layout: Layout) -> Values:
 
 def _relevances(fit: Fit, names: list[str]) -> list[Values]:
     """Lengthscales in each feature's own units, and 1 / lengthscale in its standard deviations; most
-    relevant first."""
+    relevant first. Where the kernel has no such lengthscales: None, and a relevance of at most 1."""
     return [
-        {"name": names[row.feature], "lengthscale": row.own_lengthscale, "relevance": 1.0 / row.lengthscale}
+        {
+            "name": names[row.feature],
+            "lengthscale": row.own_lengthscale,
+            "relevance": row.value if row.lengthscale is None else 1.0 / row.lengthscale,
+        }
         for row in relevances(fit)
-        if row.lengthscale is not None
     ]
 
 
