@@ -148,6 +148,19 @@ def test_in_space_half_of_the_held_out_rows_lie_in_gaps():
     assert wide.known.n == 2400
 
 
+def test_rows_of_a_gap_count_as_one_in_standard_errors():
+    rng = np.random.default_rng(0)
+    clusters = np.concatenate([np.full(40, -1), np.repeat(np.arange(30), 20)])
+
+    def draw():
+        return np.concatenate([rng.standard_normal(40), np.repeat(rng.standard_normal(30), 20)])
+
+    means, values = [draw().mean() for _ in range(4000)], draw()
+    found = Scores(np.ones((640, 1)), np.ones((640, 1)), clusters).error(values)
+    assert found == pytest.approx(np.std(means), rel=0.3)
+    assert Scores(np.ones((640, 1)), np.ones((640, 1))).error(values) < 0.5 * found
+
+
 def test_in_space_rows_are_left_out_alone_and_in_blocks():
     rows = some_rows(120)
     both, groups = LeaveOut(rows).scores(KERNEL, 0.2), blocks(rows.X)

@@ -103,22 +103,24 @@ def rescaled(candidate: Candidate, factor: float) -> Candidate:
 
 
 def chosen(candidates: Sequence[Candidate]) -> Candidate:
-    """The best on held-out rows; among those that these cannot tell from it, the best by its objective.
+    """The best on held-out rows; among those that these cannot tell from it, the best by its objective, and
+    without a linear part if possible.
 
     By the objective alone, if not all of them have predicted these rows.
     """
     if any(one.held is None for one in candidates):
         return min(candidates, key=lambda one: one.objective)
     best = max(candidates, key=lambda one: one.score)
-    return min((one for one in candidates if _tied(one, best)), key=lambda one: one.objective)
+    tied = [one for one in candidates if _tied(one, best)]
+    return min(tied, key=lambda one: (one.name.endswith(LINEAR), one.objective))
 
 
 def _tied(one: Candidate, best: Candidate) -> bool:
     """Whether the mean difference is within its standard error."""
-    assert one.densities is not None
-    assert best.densities is not None
-    less = best.densities - one.densities
-    return float(less.mean()) <= float(less.std()) / less.size**0.5
+    assert one.held is not None
+    assert best.held is not None
+    less = best.held.densities - one.held.densities
+    return float(less.mean()) <= best.held.error(less)
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def considered(candidates: Sequence[Candidate], best: Candidate) -> tuple[Consid
         mine, its, score, error = candidate.densities, best.densities, None, None
         if mine is not None and candidate.score > WORST / 2:
             score = candidate.score
-            error = None if its is None else float((mine - its).std()) / mine.size**0.5
+            error = None if its is None else candidate.held.error(mine - its)
         coverage = None if candidate.held is None or score is None else candidate.held.coverage
         objective = candidate.objective if np.isfinite(candidate.objective) else None
         return Considered(candidate.name, objective, score, error, coverage, candidate.name == best.name)

@@ -24,21 +24,13 @@ from itergp.prior.kernel import Kernel
 from itergp.solver.policies import UnitVector
 from itergp.solver.stopping import MaxActions
 
-SHARE, MOST = (
-    0.2,
-    (1000, 512),
-)  # of the rows are held out; at most so many, predicted by so many global actions
-LARGE, FEWER = (
-    10_000,
-    (500, 256),
-)  # the same beyond so many rows: their neighbours are other rows, which cost more
+SHARE = 0.2  # of the rows may be held out
+MOST = (1000, 512)  # rows held out at most, and the global actions that predict them
+LARGE, FEWER = 10_000, (500, 256)  # the same beyond so many rows, most of which are near one of them only
 QUICK = (300, 128)  # if time is short
 SPATIAL = 3  # features, up to which new rows may lie in gaps
-GAPS, SMALLEST_GAP, GAP = (
-    8,
-    10,
-    0.03,
-)  # gaps, the rows of the smallest, and the share of all rows of the largest
+GAPS = 20
+SMALLEST_GAP, GAP = 10, 0.02  # rows of the smallest gap, and the share of all rows in the largest
 BLOCK_ROWS, BLOCKS, MOST_CLUSTERED = 50, (4, 40), 20_000  # rows of a block, blocks, rows that make them
 LOG_2_PI = float(np.log(2.0 * np.pi))
 REACH = 1.959964  # of a 95 % interval
@@ -49,10 +41,14 @@ WORST = -1e10  # log density of a prediction that is not finite
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Errors of held-out rows and the variances they were predicted with, (rows, targets)."""
+    """Errors of held-out rows and the variances they were predicted with, (rows, targets).
+
+    Rows of one gap or group err together: `clusters` has their number, and -1 for single rows.
+    """
 
     errors: np.ndarray
     variances: np.ndarray
+    clusters: np.ndarray | None = None
 
     @property
     def squares(self) -> np.ndarray:
@@ -75,20 +71,29 @@ class Scores:
     def factor(self) -> float:
         """By how much variances are too small, as far as these rows can tell: at least 1.
 
-        Variances never shrink: new rows may lie farther from the known ones than held-out rows do, and a wide
-        interval costs little where a narrow one is wrong.
+        Only single rows are asked: those of a gap err together. Variances never shrink, as new rows may lie
+        farther away than held-out ones, and a wide interval costs little where a narrow one is wrong.
         """
-        z2 = self.squares
+        z2 = self.squares if self.clusters is None else self.squares[self.clusters < 0]
         if len(z2) < FEW or not np.isfinite(z2).all():
             return 1.0
         error = SURE * float(z2.std()) / len(z2) ** 0.5
         doubt = 0.0 if len(z2) >= MANY else SURE * (0.95 * 0.05 / len(z2)) ** 0.5
         return max(1.0, float(z2.mean()) - error, float(np.quantile(z2, 0.95 - doubt)) / REACH**2)
 
+    def error(self, values: np.ndarray) -> float:
+        """The standard error of the mean of a value for each row."""
+        centred = values - values.mean()
+        if self.clusters is None:
+            return float(centred.std()) / centred.size**0.5
+        single = self.clusters < 0
+        sums = np.bincount(self.clusters[~single], centred[~single])
+        return float((centred[single] ** 2).sum() + (sums**2).sum()) ** 0.5 / centred.size
+
     @staticmethod
-    def failed(rows: int, targets: int) -> "Scores":
+    def failed(rows: int, targets: int, clusters: np.ndarray | None) -> "Scores":
         """Of predictions that could not be made."""
-        return Scores(np.full((rows, targets), np.nan), np.ones((rows, targets)))
+        return Scores(np.full((rows, targets), np.nan), np.ones((rows, targets)), clusters)
 
     def rescaled(self, factor: float) -> "Scores":
         return replace(self, variances=factor * self.variances)
@@ -103,6 +108,7 @@ class HeldOut:
     compute: Compute = Compute()
     seed: int = 0
     actions: int = MOST[1]  # global ones, unless the rows are few enough for the exact GP
+    clusters: np.ndarray | None = None  # of the rows held out
 
     @staticmethod
     def split(
@@ -116,21 +122,21 @@ class HeldOut:
         rng = np.random.default_rng([seed, rows.n, 1])
         most, actions = QUICK if quick else FEWER if rows.n > LARGE else MOST
         most = min(most, int(SHARE * rows.n))
+        numbers = np.full(rows.n, -1)
         if groups is not None:
             out = rng.permutation(np.flatnonzero(np.isin(groups, _few_groups(groups, rng, SHARE * rows.n))))
-            held = out[:most]
+            held, numbers[out] = out[:most], groups[out]
         else:
-            away = gaps(rows.X, rng) if rows.X.shape[1] <= SPATIAL else np.empty(0, dtype=np.intp)
-            single = rng.permutation(np.setdiff1d(np.arange(rows.n), away))[
-                : most - min(most // 2, away.size)
-            ]
-            out = np.concatenate([single, away])
-            held = np.concatenate([single, rng.permutation(away)[: most // 2]])
+            numbers = gaps(rows.X, rng) if rows.X.shape[1] <= SPATIAL else numbers
+            away = np.flatnonzero(numbers >= 0)
+            far = rng.permutation(away)[: most // 2]
+            near = rng.permutation(np.flatnonzero(numbers < 0))[: most - far.size]
+            out, held = np.concatenate([near, away]), np.concatenate([near, far])
         known = np.setdiff1d(np.arange(rows.n), out)
-        return HeldOut(rows.some(known), rows.some(held), compute, seed, actions)
+        return HeldOut(rows.some(known), rows.some(held), compute, seed, actions, numbers[held])
 
     def failed(self) -> Scores:
-        return Scores.failed(self.rows.n, self.rows.t)
+        return Scores.failed(self.rows.n, self.rows.t, self.clusters)
 
     def scores(self, kernel: Kernel, noise: Any, neighbours: int = NEIGHBOURS) -> Scores:
         """Only rows that are acted on enter: those of the global actions, and those near held-out rows."""
@@ -153,15 +159,16 @@ class HeldOut:
             of = np.flatnonzero(np.broadcast_to(each, self.rows.t) == variance)
             means[:, of] = mean.reshape(self.rows.Y.shape)[:, of]
             variances[:, of] = (var + self.rows.N(float(variance)))[:, None]
-        return Scores(self.rows.Y - means, variances)
+        return Scores(self.rows.Y - means, variances, self.clusters)
 
 
 def gaps(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The rows of a few gaps of all sizes: those nearest to some random rows."""
+    """The number of the gap in which each row lies, or -1: a few gaps of all sizes, around random rows."""
     sizes = np.geomspace(min(SMALLEST_GAP, GAP * len(X)), GAP * len(X), GAPS).astype(np.intp)
-    tree, centres = cKDTree(X), X[rng.permutation(len(X))[:GAPS]]
-    found = [tree.query(centre, size)[1] for centre, size in zip(centres, np.maximum(1, sizes), strict=False)]
-    return np.unique(np.concatenate([np.atleast_1d(rows) for rows in found]))
+    tree, centres, numbers = cKDTree(X), X[rng.permutation(len(X))[:GAPS]], np.full(len(X), -1)
+    for number, (centre, size) in enumerate(zip(centres, np.maximum(1, sizes), strict=False)):
+        numbers[tree.query(centre, size)[1]] = number
+    return numbers
 
 
 def blocks(X: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -192,7 +199,12 @@ class LeaveOut:
     tick: Tick = no_tick
 
     def failed(self) -> Scores:
-        return Scores.failed(len(self.parts) * self.rows.n, self.rows.t)
+        return Scores.failed(len(self.parts) * self.rows.n, self.rows.t, self.clusters)
+
+    @property
+    def clusters(self) -> np.ndarray:
+        single = np.full(self.rows.n, -1)
+        return np.concatenate([single if groups is None else groups for groups in self.parts])
 
     @property
     def parts(self) -> list[np.ndarray | None]:
@@ -214,7 +226,7 @@ class LeaveOut:
                 here = slice(k * n, (k + 1) * n)
                 errors[here, of], left = _left_out(P, alpha, groups)
                 variances[here, of] = left[:, None]
-        return Scores(errors, variances)
+        return Scores(errors, variances, self.clusters)
 
 
 def _left_out(P: np.ndarray, alpha: np.ndarray, groups: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
