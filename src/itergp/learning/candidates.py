@@ -139,15 +139,14 @@ def considered(candidates: Sequence[Candidate], best: Candidate) -> tuple[Consid
     """All candidates, the best first."""
 
     def one(candidate: Candidate) -> Considered:
-        mine, its, score, error = candidate.densities, best.densities, None, None
-        if mine is not None and candidate.score > WORST / 2:
-            score = candidate.score
-            error = None if its is None else candidate.held.error(mine - its)
-        coverage = None if candidate.held is None or score is None else candidate.held.coverage
+        mine, its, chosen = candidate.held, best.held, candidate.name == best.name
         objective = candidate.objective if np.isfinite(candidate.objective) else None
-        return Considered(candidate.name, objective, score, error, coverage, candidate.name == best.name)
+        if mine is None or candidate.score < WORST / 2:
+            return Considered(candidate.name, objective, None, None, None, chosen)
+        error = None if its is None else mine.error(mine.densities - its.densities)
+        return Considered(candidate.name, objective, candidate.score, error, mine.coverage, chosen)
 
-    ranked = sorted(
-        candidates, key=lambda c: (c.name != best.name, c.densities is None, -c.score, c.objective)
-    )
-    return tuple(map(one, ranked))
+    def rank(of: Candidate) -> tuple[bool, bool, float, float]:
+        return of.name != best.name, of.held is None, -of.score, of.objective
+
+    return tuple(map(one, sorted(candidates, key=rank)))
