@@ -19,7 +19,7 @@ from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import Conditionals, Engine, Tick, TileCache, choose, no_tick
 from itergp.linalg.index import Index, Once
 from itergp.linalg.libraries import require_working_room
-from itergp.linalg.neighbours import coordinates
+from itergp.linalg.neighbours import coordinates, distinct
 from itergp.prior.kernel import Kernel, without_linear
 from itergp.prior.parameters import Slopes, added, no_slopes, parameters
 from itergp.validate import as_float64, finite, inputs
@@ -290,6 +290,20 @@ class Gram:
         correlated rows if it has none. The search index is built once."""
         F = self.embedding(X)
         return self._most_correlated(X, count) if F is None else self._index.get(self._rows).nearest(F, count)
+
+    def most_informative(
+        self, X: np.ndarray, J: np.ndarray, N: np.ndarray, count: int, tick: Tick = no_tick
+    ) -> np.ndarray:
+        """For each point, `count` of its candidates J (rows, nearest first), with noise N: those that lower
+        the variance there the most, one by one."""
+        if J.shape[1] <= count:
+            return J
+        rows, near = distinct(J, self.n)
+        X0, X1 = self._centred(X), self._centred(self.X[rows])
+        found = self.engine.most_informative(
+            self.kernel, X0, X1, N[rows], near, count, self.compute.threads, tick
+        )
+        return rows[found] if (J >= 0).all() else np.where(found < 0, -1, rows[found])
 
     def _rows(self) -> Index:
         F = self.embedding(self.X)

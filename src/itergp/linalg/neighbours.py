@@ -1,10 +1,17 @@
-"""Nearest rows: their coordinates, and a search by k-d tree if nothing faster is available."""
+"""Nearest rows: their coordinates, a search by k-d tree, and the choice of those that say most, if nothing
+faster is available."""
+
+from collections.abc import Callable
 
 import numpy as np
 
 from itergp.prior.kernel import Kernel
 
 TREE_FEATURES = 8  # a k-d tree up to this number of features, brute force beyond
+
+# Shares of the prior variance below which a candidate's conditional variance, and what it would remove at the
+# point, are only rounding; and the difference of gains that counts as a tie, as rounding differs by machine.
+LEAST_VARIANCE, LEAST_GAIN, TIE = 1e-13, 1e-14, 1e-6
 
 
 def coordinates(kernel: Kernel, X: np.ndarray) -> np.ndarray:
@@ -49,3 +56,56 @@ def nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> n
         if missing > 0
         else rows
     )
+
+
+def distinct(J: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows in J, of n, and J as positions among them; -1 stays."""
+    position = np.full(n + 1, -1, dtype=np.int32)
+    position[J] = 0
+    rows = np.flatnonzero(position[:n] == 0)
+    position[n] = -1
+    position[rows] = np.arange(rows.size, dtype=np.int32)
+    return rows, position[J]
+
+
+def most_informative(
+    batch: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    X0: np.ndarray,
+    variance: np.ndarray,
+    X1: np.ndarray,
+    K_hat: np.ndarray,
+    J: np.ndarray,
+    count: int,
+) -> np.ndarray:
+    """`Engine.most_informative` for kernels `batch`, with the prior variances of X0 and the diagonal of K_hat.
+
+    A partial Cholesky factorisation of each point's candidates, pivoted by k(x, j)^2 / K_hat(j, j) given the
+    pivots so far: how much candidate j lowers the variance at x.
+    """
+    points, free = np.arange(len(J)), J >= 0
+    A, chosen = X1[J], np.full((len(J), count), -1, dtype=np.int32)
+    k, s = batch(A, X0[:, None])[:, :, 0], np.where(free, K_hat[J], 0.0)
+    floor, L = LEAST_VARIANCE * s, np.zeros((count, *J.shape))
+    for i in range(count):
+        gain = np.divide(k * k, s, out=np.zeros_like(k), where=free & (s > floor))
+        top = gain.max(axis=1)
+        some = points[top > LEAST_GAIN * variance]
+        if not some.size:
+            break
+        a = np.argmax(gain[some] >= (1.0 - TIE) * top[some, None], axis=1)  # the nearest of those that tie
+        chosen[some, i], free[some, a] = J[some, a], False
+        column = batch(A[some], A[some, a][:, None])[:, :, 0]
+        column -= np.einsum("ipc,ip->pc", L[:i, some], L[:i, some, a])
+        root = np.sqrt(s[some, a])[:, None]
+        L[i, some] = column / root
+        k[some] -= L[i, some] * k[some, a][:, None] / root
+        s[some] -= L[i, some] ** 2
+    return _filled(chosen, J, free)
+
+
+def _filled(chosen: np.ndarray, J: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """With the nearest candidates that are left, where those chosen are too few: the rest is rounding."""
+    left = np.where(free, J, -1)
+    both = np.concatenate([chosen, left], axis=1)
+    first = np.argsort(both < 0, axis=1, kind="stable")
+    return np.take_along_axis(both, first, axis=1)[:, : chosen.shape[1]].astype(np.int32)

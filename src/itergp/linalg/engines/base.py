@@ -9,15 +9,17 @@ Inputs are already shifted to a point among the data (`itergp.linalg.gram`).
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from itergp.linalg.engines import differences, registry
-from itergp.linalg.neighbours import nearest_by_tree
+from itergp.linalg.neighbours import most_informative, nearest_by_tree
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes, with_parameters
 
+POINTS = 64  # points whose neighbours are chosen at once, between two ticks
 Tick = Callable[[], None]  # called between tiles; raises to stop a product in progress
 
 
@@ -163,6 +165,35 @@ class Engine(ABC):
             return native.nearest(F0, F1, count, among, chosen, threads, tick)
         found = nearest_by_tree(F0, F1, count, among)
         return found if chosen is None else found[chosen]
+
+    def most_informative(
+        self,
+        kernel: Kernel,
+        X0: np.ndarray,
+        X1: np.ndarray,
+        N: np.ndarray,
+        J: np.ndarray,
+        count: int,
+        threads: int | None = None,
+        tick: Tick = no_tick,
+    ) -> np.ndarray:
+        """For each row of X0, `count` of its candidates J (rows of X1, nearest first, padded with -1).
+
+        One by one, the candidate whose noisy observation lowers the variance at the point the most, given
+        those before; of those that tie, the nearest. Only the columns of chosen candidates are evaluated.
+        """
+        native = registry.native()
+        if native and not native.supports(kernel, X0.shape[1]):
+            return native.most_informative(kernel, X0, X1, N, J, count, threads, tick)
+        out = np.empty((len(X0), count), dtype=np.int32)
+        k0, K_hat = np.asarray(kernel.diagonal(X0)), np.asarray(kernel.diagonal(X1)) + N
+        for start in range(0, len(X0), POINTS):
+            tick()
+            some = slice(start, start + POINTS)
+            out[some] = most_informative(
+                partial(self.batch, kernel), X0[some], k0[some], X1, K_hat, J[some], count
+            )
+        return out
 
     def likelihood(
         self, kernel: Kernel, given: "Conditionals", threads: int | None = None, tick: Tick = no_tick

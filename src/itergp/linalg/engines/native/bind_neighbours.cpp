@@ -1,5 +1,6 @@
-// The binding of nearest neighbours and their likelihood.
+// The binding of nearest neighbours, the choice among them, and their likelihood.
 #include <limits>
+#include <numeric>
 
 #include "bind.h"
 #include "neighbours.h"
@@ -26,6 +27,17 @@ void search(Cube<const float> left, Cube<const float> right, Vector<const std::i
     in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(search)(task, range); });
 }
 
+std::vector<Term> terms_of(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,
+                           const std::vector<double>& alphas, int last_kind) {
+    expect(kinds.size() == sizes.size() && weights.size() == sizes.size() && alphas.size() == sizes.size(), "terms differ in number");
+    std::vector<Term> terms;
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+        expect(sizes[k] >= 0 && kinds[k] >= 0 && kinds[k] <= last_kind, "unknown kind of term");
+        terms.push_back({sizes[k], kinds[k], weights[k], alphas[k]});
+    }
+    return terms;
+}
+
 void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,
                 const std::vector<double>& alphas, double constant, Matrix<const double> F, Matrix<const double> y,
                 Vector<const double> N, Vector<const double> share, Vector<const std::int32_t> rows,
@@ -33,14 +45,8 @@ void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, co
                 std::ptrdiff_t last, int threads) {
     const auto points = std::ptrdiff_t(F.shape(0)), count = std::ptrdiff_t(rows.shape(0)), m = std::ptrdiff_t(neighbours.shape(1));
     expect_threads(threads);
-    expect(kinds.size() == sizes.size() && weights.size() == sizes.size() && alphas.size() == sizes.size(), "terms differ in number");
-    std::vector<Term> terms;
-    std::ptrdiff_t features = 0;
-    for (std::size_t k = 0; k < sizes.size(); ++k) {
-        expect(sizes[k] >= 0 && kinds[k] >= 0 && kinds[k] <= LINEAR, "unknown kind of term");
-        terms.push_back({sizes[k], kinds[k], weights[k], alphas[k]});
-        features += sizes[k];
-    }
+    const auto terms = terms_of(sizes, kinds, weights, alphas, LINEAR);
+    const auto features = std::accumulate(sizes.begin(), sizes.end(), std::ptrdiff_t(0));
     expect(features == std::ptrdiff_t(F.shape(1)), "F does not have the features of all terms");
     expect(std::ptrdiff_t(y.shape(0)) == points && std::ptrdiff_t(N.shape(0)) == points && std::ptrdiff_t(share.shape(0)) == points,
            "y, N and share do not have one row per point");
@@ -59,6 +65,28 @@ void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, co
     in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(likelihood)(task, range); });
 }
 
+void choose(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,
+            const std::vector<double>& alphas, double constant, Matrix<const double> points, Matrix<const double> F,
+            Vector<const double> N, Matrix<const std::int32_t> candidates, double least_variance, double least_gain, double tie,
+            Matrix<std::int32_t> found, std::ptrdiff_t first, std::ptrdiff_t last, int threads) {
+    const auto rows = std::ptrdiff_t(F.shape(0)), count = std::ptrdiff_t(points.shape(0));
+    const auto c = std::ptrdiff_t(candidates.shape(1)), m = std::ptrdiff_t(found.shape(1));
+    expect_threads(threads);
+    const auto terms = terms_of(sizes, kinds, weights, alphas, LINEAR);
+    const auto features = std::accumulate(sizes.begin(), sizes.end(), std::ptrdiff_t(0));
+    expect(features == std::ptrdiff_t(F.shape(1)) && features == std::ptrdiff_t(points.shape(1)), "points and F do not have the features of all terms");
+    expect(std::ptrdiff_t(N.shape(0)) == rows, "N does not have one entry per row");
+    expect(std::ptrdiff_t(candidates.shape(0)) == count && std::ptrdiff_t(found.shape(0)) == count, "candidates and found do not match points");
+    expect(0 < m && m <= c && c < 1 << 20, "found must have between 1 and as many columns as there are candidates");
+    expect(0 <= first && first <= last && last <= count, "points out of range");
+    const std::int32_t* all = candidates.data();
+    for (std::ptrdiff_t p = first * c; p < last * c; ++p) expect(all[p] >= -1 && all[p] < rows, "candidates out of range");
+    const Choice task{terms.data(), int(terms.size()), int(features), constant, points.data(), F.data(), N.data(), all, count, int(c), int(m),
+                      least_variance, least_gain, tie, found.data()};
+    nb::gil_scoped_release unlocked;
+    in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(choose)(task, range); });
+}
+
 }  // namespace
 
 void bind_neighbours(nb::module_& m) {
@@ -69,4 +97,8 @@ void bind_neighbours(nb::module_& m) {
           nb::arg("F").noconvert(), nb::arg("y").noconvert(), nb::arg("N").noconvert(), nb::arg("share").noconvert(),
           nb::arg("rows").noconvert(), nb::arg("neighbours").noconvert(), nb::arg("values").noconvert(), nb::arg("sums").noconvert(),
           nb::arg("first"), nb::arg("last"), nb::arg("threads"));
+    m.def("choose", &choose, nb::arg("sizes"), nb::arg("kinds"), nb::arg("weights"), nb::arg("alphas"), nb::arg("constant"),
+          nb::arg("points").noconvert(), nb::arg("F").noconvert(), nb::arg("N").noconvert(), nb::arg("candidates").noconvert(),
+          nb::arg("least_variance"), nb::arg("least_gain"), nb::arg("tie"), nb::arg("found").noconvert(), nb::arg("first"),
+          nb::arg("last"), nb::arg("threads"));
 }

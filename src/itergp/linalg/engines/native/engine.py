@@ -175,6 +175,22 @@ class NativeEngine(Engine):
         at_once = at_most_cores(threads or self.threads)
         return neighbours.nearest(F0[places], F1, count, among, places, at_once, tick)
 
+    def most_informative(
+        self,
+        kernel: Kernel,
+        X0: np.ndarray,
+        X1: np.ndarray,
+        N: np.ndarray,
+        J: np.ndarray,
+        count: int,
+        threads: int | None = None,
+        tick: Tick = no_tick,
+    ) -> np.ndarray:
+        parts, at_once = leaves(kernel), at_most_cores(threads or self.threads)
+        if parts is None:
+            return super().most_informative(kernel, X0, X1, N, J, count, threads, tick)
+        return neighbours.most_informative(parts, X0, X1, N, J, count, at_once, tick)
+
     def differentiates(self, kernel: Kernel) -> bool:
         return differentiable_leaves(kernel) is not None
 

@@ -1,4 +1,5 @@
-// Nearest neighbours, and the likelihood of each point given its neighbours; once per instruction set.
+// Nearest neighbours, those of them that say most, and the likelihood of each point given its neighbours; once per instruction
+// set.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -46,10 +47,26 @@ struct Likelihood {
     double* sums;
 };
 
+// For each point, m of its c candidates: each lowers its variance the most, given those before. Nearest candidates first.
+struct Choice {
+    const Term* terms;
+    int n_terms;
+    int features;                    // of all terms
+    double constant;                 // added to every entry of the kernel
+    const double *points, *F;        // points x features, and rows x features
+    const double* N;                 // noise variance of each row
+    const std::int32_t* candidates;  // points x c: rows, -1 for none
+    std::ptrdiff_t count;
+    int c, m;
+    double least_variance, least_gain, tie;  // shares below which a conditional variance, a gain, or a difference of gains is rounding
+    std::int32_t* chosen;            // points x m, -1 where there are not so many
+};
+
 #define ITERGP_DECLARE_NEIGHBOURS(isa)                       \
     namespace isa {                                          \
     void search(const Search& task, Range panels);           \
     void likelihood(const Likelihood& task, Range chunks);   \
+    void choose(const Choice& task, Range points);           \
     }
 
 ITERGP_DECLARE_NEIGHBOURS(baseline)

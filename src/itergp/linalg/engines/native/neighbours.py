@@ -1,4 +1,6 @@
-"""Nearest rows, and the likelihood of rows given their nearest ones, in C++."""
+"""Nearest rows, those of them that say most, and the likelihood of rows given their nearest ones, in C++."""
+
+from typing import Any
 
 import numpy as np
 
@@ -6,6 +8,7 @@ from itergp.linalg.engines.base import Conditionals, Tick
 from itergp.linalg.engines.native import _tiles
 from itergp.linalg.engines.native.layout import BLOCK, blocks
 from itergp.linalg.engines.native.leaves import Leaf, slopes_of
+from itergp.linalg.neighbours import LEAST_GAIN, LEAST_VARIANCE, TIE
 from itergp.prior.parameters import Slopes
 
 ROWS = 4  # rows of a panel of the search
@@ -35,6 +38,47 @@ def nearest(
     return found
 
 
+def most_informative(
+    parts: list[Leaf],
+    X0: np.ndarray,
+    X1: np.ndarray,
+    N: np.ndarray,
+    J: np.ndarray,
+    count: int,
+    threads: int,
+    tick: Tick,
+) -> np.ndarray:
+    """See `Engine.most_informative`, for a sum of these leaves."""
+    profiles = [leaf for leaf in parts if not leaf.constant]
+    points, F = (
+        np.concatenate([np.zeros((len(X), 0)), *(leaf.features(X) for leaf in profiles)], axis=1)
+        for X in (X0, X1)
+    )
+    terms = _terms(parts, [leaf.features(X0[:1]).shape[1] for leaf in profiles])
+    J, chosen = np.ascontiguousarray(J, dtype=np.int32), np.empty((len(X0), count), dtype=np.int32)
+    work = J.shape[1] * count * (F.shape[1] + count / 2.0 + 20.0)
+    step = threads * max(1, int(WORK_PER_CALL / work))
+    for first in range(0, len(X0), step):
+        tick()
+        last = min(first + step, len(X0))
+        _tiles.choose(
+            *terms, points, F, N, J, LEAST_VARIANCE, LEAST_GAIN, TIE, chosen, first, last, threads
+        )
+    return chosen
+
+
+def _terms(parts: list[Leaf], sizes: list[int]) -> tuple[Any, ...]:
+    """The leaves as the native code takes them, with so many features each."""
+    profiles = [leaf for leaf in parts if not leaf.constant]
+    return (
+        sizes,
+        [leaf.kind for leaf in profiles],
+        [leaf.height for leaf in profiles],
+        [leaf.alpha for leaf in profiles],
+        sum(leaf.term.weight * leaf.kernel.value for leaf in parts if leaf.constant),
+    )
+
+
 def likelihood(
     parts: list[Leaf], given: Conditionals, threads: int, tick: Tick
 ) -> tuple[np.ndarray, Slopes, float]:
@@ -49,13 +93,7 @@ def likelihood(
         axis=1,
     )
     sizes = [len(leaf.columns(d)) for leaf in profiles]
-    terms = (
-        sizes,
-        [leaf.kind for leaf in profiles],
-        [leaf.height for leaf in profiles],
-        [leaf.alpha for leaf in profiles],
-        sum(leaf.term.weight * leaf.kernel.value for leaf in constants),
-    )
+    terms = _terms(parts, sizes)
     data = F, np.ascontiguousarray(given.y), given.N, given.share, rows, J
     values, chunks = np.empty(len(rows)), -(-len(rows) // CHUNK)
     sums = np.zeros((chunks, 2 * len(profiles) + sum(sizes) + 2))

@@ -1,0 +1,140 @@
+// Neighbours that say something: a partial Cholesky factorisation of the candidates' small matrix K + N, whose next pivot is the
+// candidate that lowers the variance at the point the most. Lane l of every vector belongs to a candidate.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "neighbours.h"
+#include "profiles.h"
+#include "vectors.h"
+
+namespace itergp {
+namespace ITERGP_ISA {
+namespace {
+
+using V = Vec<double>;
+constexpr int W = width<double>;
+constexpr int STEP = 4;          // vectors of candidates at once
+constexpr double TAKEN = -1e300;  // as the variance of a candidate that is chosen
+
+// What one point needs, kept between points.
+struct Room {
+    int blocks, size;  // groups of STEP vectors, and the candidates with those that fill up the last group
+    std::vector<V> X;              // [block][feature][STEP]
+    std::vector<V> L;              // [pivot][candidate]
+    std::vector<V> k, s, floor;    // covariance with the point and variance, given the pivots; below the floor it is rounding
+    std::vector<double> pivot;     // features, then entries of L, of the pivot
+    Room(const Choice& t)
+        : blocks((t.c + STEP * W - 1) / (STEP * W)), size(blocks * STEP * W), X(std::size_t(blocks) * STEP * t.features),
+          L(std::size_t(t.m) * blocks * STEP), k(blocks * STEP), s(blocks * STEP), floor(blocks * STEP),
+          pivot(std::max(t.features, t.m)) {}
+};
+
+inline double& lane(std::vector<V>& v, std::ptrdiff_t a) { return reinterpret_cast<double*>(v.data())[a]; }
+
+inline double& feature(Room& room, int features, int a, int f) {
+    constexpr int group = STEP * W;
+    return lane(room.X, (std::ptrdiff_t(a / group) * features + f) * group + a % group);
+}
+
+// out = k(x, candidates of a group)
+void kernel(const Choice& t, const double* x, const V* X, V (&out)[STEP]) {
+    for (int v = 0; v < STEP; ++v) out[v] = V{} + t.constant;
+    for (int k = 0, f0 = 0; k < t.n_terms; f0 += t.terms[k++].features) {
+        V s[STEP] = {};
+        for (int f = f0; f < f0 + t.terms[k].features; ++f) {
+            for (int v = 0; v < STEP; ++v) {
+                const V difference = X[f * STEP + v] - x[f];
+                s[v] += difference * difference;
+            }
+        }
+        profile_of<double, STEP>(t.terms[k].kind, s, t.terms[k].alpha);
+        for (int v = 0; v < STEP; ++v) out[v] += t.terms[k].weight * s[v];
+    }
+}
+
+// Candidates of a point, and the prior of both. One that is not there has no variance, and is never chosen.
+void gather(const Choice& t, std::ptrdiff_t p, double k0, Room& room) {
+    for (int a = 0; a < room.size; ++a) {
+        const std::int32_t j = a < t.c ? t.candidates[p * t.c + a] : -1;
+        for (int f = 0; f < t.features; ++f) feature(room, t.features, a, f) = j < 0 ? 0.0 : t.F[j * std::ptrdiff_t(t.features) + f];
+        lane(room.s, a) = j < 0 ? 0.0 : k0 + t.N[j];
+    }
+    for (int b = 0; b < room.blocks; ++b) {
+        V out[STEP];
+        kernel(t, t.points + p * t.features, room.X.data() + std::ptrdiff_t(b) * STEP * t.features, out);
+        for (int v = 0; v < STEP; ++v) room.k[b * STEP + v] = out[v];
+    }
+    for (int v = 0; v < room.blocks * STEP; ++v) room.floor[v] = room.s[v] * t.least_variance;
+}
+
+// The candidate that lowers the variance the most, the nearest of those that do so equally; -1 if none does.
+int best(const Room& room, double least, double tie) {
+    V most = {};
+    const auto gain = [&](int v) -> V { return room.s[v] > room.floor[v] ? room.k[v] * room.k[v] / room.s[v] : V{}; };
+    for (int v = 0; v < room.blocks * STEP; ++v) {
+        const V here = gain(v);
+        most = here > most ? here : most;
+    }
+    double top = 0.0;
+    for (int l = 0; l < W; ++l) top = std::max(top, double(most[l]));
+    if (!(top > least)) return -1;
+    for (int v = 0; v < room.blocks * STEP; ++v) {
+        const V here = gain(v);
+        for (int l = 0; l < W; ++l)
+            if (here[l] >= top * (1.0 - tie)) return v * W + l;
+    }
+    return -1;
+}
+
+// Conditions on candidate a, the i-th pivot.
+void condition(const Choice& t, Room& room, int a, int i) {
+    const std::ptrdiff_t vectors = std::ptrdiff_t(room.blocks) * STEP;
+    const double root = std::sqrt(lane(room.s, a)), weight = lane(room.k, a) / root;
+    V covariance[STEP];
+    std::vector<double>& x = room.pivot;
+    for (int f = 0; f < t.features; ++f) x[f] = feature(room, t.features, a, f);
+    for (int b = 0; b < room.blocks; ++b) {
+        kernel(t, x.data(), room.X.data() + std::ptrdiff_t(b) * STEP * t.features, covariance);
+        for (int v = 0; v < STEP; ++v) room.L[i * vectors + b * STEP + v] = covariance[v];
+    }
+    for (int u = 0; u < i; ++u) x[u] = lane(room.L, u * vectors * W + a);
+    for (int b = 0; b < room.blocks; ++b) {
+        V* column = room.L.data() + i * vectors + b * STEP;
+        V sum[STEP];
+        for (int v = 0; v < STEP; ++v) sum[v] = column[v];
+        for (int u = 0; u < i; ++u)
+            for (int v = 0; v < STEP; ++v) sum[v] -= room.L[u * vectors + b * STEP + v] * x[u];
+        for (int v = 0; v < STEP; ++v) {
+            const V entry = sum[v] / root;
+            column[v] = entry;
+            room.k[b * STEP + v] -= entry * weight;
+            room.s[b * STEP + v] -= entry * entry;
+        }
+    }
+    lane(room.s, a) = TAKEN;
+}
+
+}  // namespace
+
+void choose(const Choice& task, Range points) {
+    Room room(task);
+    double k0 = task.constant;
+    for (int k = 0; k < task.n_terms; ++k) k0 += task.terms[k].weight;
+    for (std::ptrdiff_t p = points.first; p < points.last; p += points.step) {
+        const std::int32_t* candidates = task.candidates + p * task.c;
+        std::int32_t* chosen = task.chosen + p * task.m;
+        gather(task, p, k0, room);
+        int i = 0;
+        for (int a; i < task.m && (a = best(room, task.least_gain * k0, task.tie)) >= 0; ++i) {
+            chosen[i] = candidates[a];
+            condition(task, room, a, i);
+        }
+        for (int a = 0; a < task.c && i < task.m; ++a)  // the rest is rounding: the nearest that are left
+            if (candidates[a] >= 0 && lane(room.s, a) > 0.5 * TAKEN) chosen[i++] = candidates[a];
+        std::fill(chosen + i, chosen + task.m, -1);
+    }
+}
+
+}  // namespace ITERGP_ISA
+}  // namespace itergp
