@@ -9,7 +9,7 @@ import numpy as np
 
 from itergp.errors import InputError
 from itergp.linalg.compute import require_bytes
-from itergp.posterior.local import LocalActions, rounding, unique_rows
+from itergp.posterior.local import LocalActions, informative, rounding, unique_rows
 from itergp.posterior.uncertainty import Certificate, Decomposition, certify, decompose
 
 if TYPE_CHECKING:
@@ -132,8 +132,9 @@ class LocalAt:
 
     @cached_property
     def J(self) -> np.ndarray:
-        """The rows nearest to each point, (m, neighbours)."""
-        return self.at.posterior.problem.gram.nearest(self.X, self.neighbours)
+        """The rows near each point that say most about it, (m, neighbours)."""
+        problem = self.at.posterior.problem
+        return informative(problem, self.X, self.neighbours, problem.n, problem.gram.nearest)
 
     @cached_property
     def marginals(self) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from itergp.linalg.basis import Columns, cholesky_keeping
 from itergp.posterior.at import Path
 from itergp.posterior.bounds import Bounds, System, batches, bounded, initial, joined
 from itergp.posterior.combined import Posterior
-from itergp.posterior.local import LocalActions, rounding, unique_rows
+from itergp.posterior.local import LocalActions, informative, rounding, unique_rows
 
 MIXED = 1e-4  # ratio of taus: within one precision they hardly differ by more
 # of the subtracted terms, over |G|; at most 4.2 of these units were measured
@@ -85,8 +85,9 @@ class WithoutFold:
     def _actions(self, neighbours: int, which: np.ndarray) -> tuple[LocalActions, np.ndarray]:
         """Local actions on the nearest rows outside the fold, and these rows of K_hat Q_{-F}."""
         problem = self.posterior.problem
-        m, X = min(neighbours, problem.n - self.F.size), problem.X[self.F[which]]
-        rows, J = unique_rows(self._nearest_outside(X, m))
+        outside, X = problem.n - self.F.size, problem.X[self.F[which]]
+        m = min(neighbours, outside)
+        rows, J = unique_rows(informative(problem, X, m, outside, self._nearest_outside))
         K_hat_Q = self._rows_of_products(rows)
         H, jitter = _solve(self.L, K_hat_Q.T).T, rounding(self.posterior, m)
         return LocalActions(problem, X, self.W[:, which], rows, J, H, jitter), K_hat_Q

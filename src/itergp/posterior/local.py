@@ -5,6 +5,7 @@ marginal is the exact combined posterior for the actions [Q, E_J] of that point:
 (DESIGN, section 3).
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 BATCH, FEW = 256, 32  # test points per batch, with few and with many neighbours
 NEIGHBOURS = 60  # by default
+CANDIDATES = 240  # nearest rows, of which the neighbours are chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +143,18 @@ class LocalActions:
         index = np.arange(J.shape[1])
         S[:, index, index] += problem.N[J] + self.jitter
         return robust_cholesky(S, self.jitter), k_J - np.einsum("pjr,rp->pj", B, self.W[:, some])
+
+
+def informative(
+    problem: Problem, X: np.ndarray, m: int, among: int, nearest: Callable[[np.ndarray, int], np.ndarray]
+) -> np.ndarray:
+    """The m rows of each point: of the nearest of `among` rows, those that lower its variance most, in turn.
+
+    Rows along a line, or in a cluster, repeat each other, and the nearest may all be from one. The candidates
+    do not depend on m, unless there are more neighbours than that: so more neighbours contain fewer.
+    """
+    candidates = nearest(X, min(max(CANDIDATES, m), among))
+    return problem.gram.most_informative(X, candidates, problem.N, m)
 
 
 def rounding(posterior: "Posterior", neighbours: int) -> float:

@@ -107,6 +107,29 @@ def likelihood(**changed):
     tiles.likelihood(*(given | changed).values())
 
 
+def most_informative(**changed):
+    n, c, m = 70, 5, 3
+    given = {
+        "sizes": [2],
+        "kinds": [0],
+        "weights": [1.0],
+        "alphas": [0.0],
+        "constant": 0.0,
+        "points": np.random.default_rng(1).standard_normal((4, 2)),
+        "F": np.random.default_rng(0).standard_normal((n, 2)),
+        "N": np.ones(n),
+        "candidates": np.arange(4 * c, dtype=np.int32).reshape(4, c),
+        "least_variance": 1e-13,
+        "least_gain": 1e-14,
+        "tie": 1e-6,
+        "found": np.zeros((4, m), dtype=np.int32),
+        "first": 0,
+        "last": 4,
+        "threads": 2,
+    }
+    tiles.most_informative(*(given | changed).values())
+
+
 HUGE = 2**62
 WRONG = {
     "symmetric: no thread": (symmetric, {"out": np.zeros((0, BLOCK, 1))}),
@@ -145,11 +168,28 @@ WRONG = {
         likelihood,
         {"neighbours": np.full((70, 70_000), -1, dtype=np.int32)},
     ),
+    "most informative: no thread": (most_informative, {"threads": 0}),
+    "most informative: a candidate beyond the rows": (
+        most_informative,
+        {"candidates": np.full((4, 5), 70, dtype=np.int32)},
+    ),
+    "most informative: a candidate before none": (
+        most_informative,
+        {"candidates": np.full((4, 5), -2, dtype=np.int32)},
+    ),
+    "most informative: more than candidates": (most_informative, {"found": np.zeros((4, 6), dtype=np.int32)}),
+    "most informative: fewer found than points": (
+        most_informative,
+        {"found": np.zeros((3, 3), dtype=np.int32)},
+    ),
+    "most informative: points beyond the last": (most_informative, {"last": 5}),
+    "most informative: fewer features than terms": (most_informative, {"points": np.zeros((4, 1))}),
+    "most informative: no noise": (most_informative, {"N": np.ones(69)}),
     "likelihood: chunks beyond the last": (likelihood, {"sums": np.zeros((3, 6)), "last": 3}),
 }
 
 
-@pytest.mark.parametrize("call", [symmetric, cross, dense, search, likelihood])
+@pytest.mark.parametrize("call", [symmetric, cross, dense, search, likelihood, most_informative])
 def test_what_is_right_is_taken(call):
     call()
 

@@ -65,10 +65,10 @@ void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, co
     in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(likelihood)(task, range); });
 }
 
-void choose(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,
-            const std::vector<double>& alphas, double constant, Matrix<const double> points, Matrix<const double> F,
-            Vector<const double> N, Matrix<const std::int32_t> candidates, double least_variance, double least_gain, double tie,
-            Matrix<std::int32_t> found, std::ptrdiff_t first, std::ptrdiff_t last, int threads) {
+void most_informative(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,
+                      const std::vector<double>& alphas, double constant, Matrix<const double> points, Matrix<const double> F,
+                      Vector<const double> N, Matrix<const std::int32_t> candidates, double least_variance, double least_gain,
+                      double tie, Matrix<std::int32_t> found, std::ptrdiff_t first, std::ptrdiff_t last, int threads) {
     const auto rows = std::ptrdiff_t(F.shape(0)), count = std::ptrdiff_t(points.shape(0));
     const auto c = std::ptrdiff_t(candidates.shape(1)), m = std::ptrdiff_t(found.shape(1));
     expect_threads(threads);
@@ -84,7 +84,7 @@ void choose(const std::vector<int>& sizes, const std::vector<int>& kinds, const 
     const Choice task{terms.data(), int(terms.size()), int(features), constant, points.data(), F.data(), N.data(), all, count, int(c), int(m),
                       least_variance, least_gain, tie, found.data()};
     nb::gil_scoped_release unlocked;
-    in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(choose)(task, range); });
+    in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(most_informative)(task, range); });
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ void bind_neighbours(nb::module_& m) {
           nb::arg("F").noconvert(), nb::arg("y").noconvert(), nb::arg("N").noconvert(), nb::arg("share").noconvert(),
           nb::arg("rows").noconvert(), nb::arg("neighbours").noconvert(), nb::arg("values").noconvert(), nb::arg("sums").noconvert(),
           nb::arg("first"), nb::arg("last"), nb::arg("threads"));
-    m.def("choose", &choose, nb::arg("sizes"), nb::arg("kinds"), nb::arg("weights"), nb::arg("alphas"), nb::arg("constant"),
+    m.def("most_informative", &most_informative, nb::arg("sizes"), nb::arg("kinds"), nb::arg("weights"), nb::arg("alphas"), nb::arg("constant"),
           nb::arg("points").noconvert(), nb::arg("F").noconvert(), nb::arg("N").noconvert(), nb::arg("candidates").noconvert(),
           nb::arg("least_variance"), nb::arg("least_gain"), nb::arg("tie"), nb::arg("found").noconvert(), nb::arg("first"),
           nb::arg("last"), nb::arg("threads"));

@@ -117,7 +117,7 @@ void condition(const Choice& t, Room& room, int a, int i) {
 
 }  // namespace
 
-void choose(const Choice& task, Range points) {
+void most_informative(const Choice& task, Range points) {
     Room room(task);
     double k0 = task.constant;
     for (int k = 0; k < task.n_terms; ++k) k0 += task.terms[k].weight;

@@ -66,7 +66,7 @@ struct Choice {
     namespace isa {                                          \
     void search(const Search& task, Range panels);           \
     void likelihood(const Likelihood& task, Range chunks);   \
-    void choose(const Choice& task, Range points);           \
+    void most_informative(const Choice& task, Range points); \
     }
 
 ITERGP_DECLARE_NEIGHBOURS(baseline)

@@ -61,7 +61,7 @@ def most_informative(
     for first in range(0, len(X0), step):
         tick()
         last = min(first + step, len(X0))
-        _tiles.choose(
+        _tiles.most_informative(
             *terms, points, F, N, J, LEAST_VARIANCE, LEAST_GAIN, TIE, chosen, first, last, threads
         )
     return chosen
