@@ -269,7 +269,10 @@ def gains(kernel, x, X, N, J, before):
     variance = np.diag(K) + N[J]
     if len(before):
         A = np.linalg.solve(kernel(X[before], X[before]) + np.diag(N[before]), kernel(X[before], X[J]))
-        k, variance = k - A.T @ kernel(X[before], x[None])[:, 0], variance - (A * kernel(X[before], X[J])).sum(0)
+        k, variance = (
+            k - A.T @ kernel(X[before], x[None])[:, 0],
+            variance - (A * kernel(X[before], X[J])).sum(0),
+        )
     return k**2 / variance
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+from helpers import most_informative
 from itergp import (
     RBF,
     Compute,
@@ -120,12 +121,13 @@ class Setting:
         return Dense(self.kernel, X, Y, np.asarray(self.near.actions))
 
     def local(self, point) -> Dense:
-        """With the unit vectors of the nearest rows on top of the actions."""
+        """With the unit vectors of the rows that say most on top of the actions; all are candidates."""
         if self.kernel.embedding(X) is None:  # no metric: the most correlated rows
             apart = -self.kernel(point[None], X)[0]
         else:
             apart = ((self.kernel.embedding(X) - self.kernel.embedding(point[None])) ** 2).sum(axis=1)
-        J = np.argsort(apart, kind="stable")[:NEIGHBOURS]
+        by_distance = np.argsort(apart, kind="stable")
+        J = most_informative(self.kernel, point, X, np.full(ROWS, NOISE), by_distance, NEIGHBOURS)
         S = np.linalg.qr(np.column_stack([self.combined.S, np.eye(ROWS)[:, J]]))[0]
         return Dense(self.kernel, X, Y, S)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from helpers import KERNELS, POLICIES, combined, exact, make_data, row_noise
+from helpers import KERNELS, POLICIES, combined, exact, make_data, most_informative, row_noise
 from itergp import (
     Compute,
     ConjugateGradient,
@@ -31,13 +31,22 @@ def after(number, policy=None, noise=NOISE, data=DATA, prior=PRIOR, **how):
     )
 
 
+def chosen(at, count, noise=NOISE):
+    """The rows that say most about each point: all 60 are candidates."""
+    N = np.broadcast_to(noise, 60)
+    by_distance = [np.argsort(-PRIOR.cov(x[None], DATA.X)[0], kind="stable") for x in at]
+    return [
+        most_informative(PRIOR.kernel, x, DATA.X, N, J, count) for x, J in zip(at, by_distance, strict=True)
+    ]
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("noise", [NOISE, row_noise(60)], ids=["scalar", "per-row"])
 def test_marginals_are_the_posterior_for_the_points_own_actions(policy, noise):
     posterior = after(6, POLICIES[policy](), noise)
     mean, variance = posterior.local(5).marginals(AT)
     oracle = exact(PRIOR, DATA.X, DATA.y, noise, AT)
-    Q, J = posterior.actions, posterior.problem.gram.nearest(AT, 5)
+    Q, J = posterior.actions, chosen(AT, 5, noise)
     Q = Q.toarray() if hasattr(Q, "toarray") else Q
     for p in range(12):
         # some may be dependent
@@ -67,8 +76,7 @@ def test_local_variances_lie_between_exact_and_global_and_fall_with_neighbours(k
 
 def test_without_global_actions_it_is_the_process_of_the_neighbours():
     marginals = after(0).local(4)
-    for p in range(12):
-        J = np.argsort(((DATA.X - AT[p]) ** 2).sum(axis=1))[:4]
+    for p, J in enumerate(chosen(AT, 4)):
         oracle = exact(PRIOR, DATA.X[J], DATA.y[J], NOISE, AT[p : p + 1])
         np.testing.assert_allclose(marginals.mean(AT[p : p + 1]), oracle.mean, atol=1e-9)
         np.testing.assert_allclose(marginals.var(AT[p : p + 1]), oracle.var, atol=1e-9)
@@ -159,3 +167,52 @@ def test_local_actions_on_unit_vectors_that_are_taken_change_nothing():
     marginals = posterior.local(9)
     np.testing.assert_allclose(marginals.var(AT), posterior.var(AT), atol=1e-9)
     np.testing.assert_allclose(marginals.mean(AT), posterior.mean(AT), atol=1e-7)
+
+
+def test_rows_are_chosen_among_the_nearest_ones(monkeypatch):
+    """With as many candidates as neighbours they are the nearest; with more, others that say more."""
+    posterior, m = after(3), 7
+    nearest = posterior.problem.gram.nearest(AT, 25)
+    monkeypatch.setattr(local, "CANDIDATES", 25)
+    of_25 = posterior.local(m).at(AT)
+    for p in range(len(AT)):
+        J = most_informative(PRIOR.kernel, AT[p], DATA.X, np.full(60, NOISE), nearest[p], m)
+        np.testing.assert_array_equal(of_25.J[p], J)
+    monkeypatch.setattr(local, "CANDIDATES", m)
+    np.testing.assert_array_equal(posterior.local(m).at(AT).J, nearest[:, :m])
+
+
+@pytest.mark.parametrize("engine", ["numpy", "native"])
+def test_between_lines_neighbours_come_from_both_sides(engine, monkeypatch):
+    """The nearest rows of a point between flight lines lie on one of them; those chosen lie on several, and
+    lower the variance more."""
+    if engine == "native":
+        pytest.importorskip("itergp.linalg.engines.native.engine", reason="the native engine was not built")
+    rng = np.random.default_rng(0)
+    line, along = rng.integers(6, size=3000), rng.uniform(0, 2, 3000)
+    X, at = np.column_stack([along, 0.2 * line]), np.column_stack([rng.uniform(0, 2, 20), np.full(20, 0.47)])
+    posterior = condition(
+        Prior(KERNELS["matern32"]),
+        X,
+        np.sin(X.sum(axis=1)),
+        1e-4,
+        UnitVector(),
+        MaxActions(4),
+        Compute(engine=engine),
+    )
+    chosen = posterior.local(30).at(at)
+    assert min(len(set(line[J])) for J in chosen.J) >= 2
+    monkeypatch.setattr(local, "CANDIDATES", 30)
+    nearest = posterior.local(30).at(at)
+    assert max(len(set(line[J])) for J in nearest.J) == 1
+    assert (chosen.var < nearest.var).all()
+    assert chosen.var.sum() < 0.5 * nearest.var.sum()
+
+
+def test_more_neighbours_contain_fewer_also_beyond_the_candidates(monkeypatch):
+    monkeypatch.setattr(local, "CANDIDATES", 20)
+    posterior, before = after(3), [set() for _ in AT]
+    for m in (1, 5, 19, 20, 21, 40, 60):
+        rows = [set(J) for J in posterior.local(m).at(AT).J]
+        assert all(len(found) == m and found >= fewer for found, fewer in zip(rows, before, strict=True))
+        before = rows

@@ -26,7 +26,7 @@ def extended(r, j, rows):
 def test_marginals_are_those_of_the_extended_actions(kernel, policy, noise):
     r = run(kernel, policy, actions=8, noise=NOISES[noise])
     local, X = r.posterior.local(6), r.data.X_new
-    mean, var, rows = local.mean(X), local.var(X), r.posterior.problem.gram.nearest(X, 6)
+    mean, var, rows = local.mean(X), local.var(X), local.at(X).J
     expected = np.array([extended(r, j, rows[j]) for j in range(len(X))])
     np.testing.assert_allclose(mean, expected[:, 0], atol=1e-9)
     np.testing.assert_allclose(var, expected[:, 1], atol=1e-10)
@@ -48,7 +48,7 @@ def test_more_neighbours_lower_the_variance_until_the_exact_gp(policy):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_without_global_actions_it_is_the_exact_gp_on_the_neighbours(kernel):
     r = run(kernel, "cg", actions=0)
-    X, rows = r.data.X_new, r.posterior.problem.gram.nearest(r.data.X_new, 7)
+    X, rows = r.data.X_new, r.posterior.local(7).at(r.data.X_new).J
     mean, var = r.posterior.local(7).mean(X), r.posterior.local(7).var(X)
     for j in range(len(X)):
         J = rows[j]
@@ -58,7 +58,7 @@ def test_without_global_actions_it_is_the_exact_gp_on_the_neighbours(kernel):
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern12", "matern32", "matern52", "rational-quadratic"])
-def test_neighbours_are_the_nearest_in_the_metric_of_the_kernel(kernel):
+def test_candidates_are_the_nearest_in_the_metric_of_the_kernel(kernel):
     """For stationary kernels those with the largest covariance, by brute force."""
     r = run(kernel, "cg", actions=2)
     rows = r.posterior.problem.gram.nearest(r.data.X_new, 5)

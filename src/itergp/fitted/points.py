@@ -329,7 +329,7 @@ def _about_folds(
     which = f"All {n:,} training rows" if m == n else f"{m:,} of {n:,} training rows, chosen at random"
     text = f"{which}, in {folds} folds; each is predicted from the rows outside its fold, without refitting"
     if neighbours:
-        text += f", with the {neighbours} nearest rows outside the fold as local actions"
+        text += f", with {neighbours} rows near it outside the fold as local actions"
     seen = ["hyper-parameters"] * learned + ["actions"] * (0 < posterior.rank < n)
     text += (
         f". This is optimistic: the {' and '.join(seen)} were chosen with the held-out rows included."

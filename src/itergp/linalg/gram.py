@@ -295,13 +295,13 @@ class Gram:
         self, X: np.ndarray, J: np.ndarray, N: np.ndarray, count: int, tick: Tick = no_tick
     ) -> np.ndarray:
         """For each point, `count` of its candidates J (rows, nearest first), with noise N: those that lower
-        the variance there the most, one by one."""
-        if J.shape[1] <= count:
-            return J
+        the variance there the most, one by one; of k without its linear parts, as for `nearest`."""
+        if not 0 < count < J.shape[1]:
+            return J[:, :count]
         rows, near = distinct(J, self.n)
         X0, X1 = self._centred(X), self._centred(self.X[rows])
         found = self.engine.most_informative(
-            self.kernel, X0, X1, N[rows], near, count, self.compute.threads, tick
+            self._local, X0, X1, N[rows], near, count, self.compute.threads, tick
         )
         return rows[found] if (J >= 0).all() else np.where(found < 0, -1, rows[found])
 

@@ -77,7 +77,7 @@ def most_informative(
     J: np.ndarray,
     count: int,
 ) -> np.ndarray:
-    """`Engine.most_informative` for kernels `batch`, with the prior variances of X0 and the diagonal of K_hat.
+    """`Engine.most_informative` for kernels `batch`, the prior variances of X0, and the diagonal of K_hat.
 
     A partial Cholesky factorisation of each point's candidates, pivoted by k(x, j)^2 / K_hat(j, j) given the
     pivots so far: how much candidate j lowers the variance at x.

@@ -9,7 +9,7 @@ import numpy as np
 
 from itergp.errors import InputError
 from itergp.linalg.compute import require_bytes
-from itergp.posterior.local import LocalActions, informative, rounding, unique_rows
+from itergp.posterior.local import LocalActions, candidates, rounding, unique_rows
 from itergp.posterior.uncertainty import Certificate, Decomposition, certify, decompose
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class At:
         return Path(wanted, np.stack([means[j] for j in each]), np.stack([variances[j] for j in each]))
 
     def local(self, neighbours: int) -> "LocalAt":
-        """Add the unit vectors of the nearest rows as actions for each point."""
+        """Add the unit vectors of rows near each point as its own actions."""
         return LocalAt(self, min(neighbours, self.posterior.problem.n))
 
     def decompose(self, method: str = "auto", passes: int | None = None) -> Decomposition:
@@ -131,10 +131,16 @@ class LocalAt:
         return self.at.X
 
     @cached_property
+    def near(self) -> np.ndarray:
+        """The rows nearest to each point, of which its neighbours are chosen."""
+        problem = self.at.posterior.problem
+        return problem.gram.nearest(self.X, candidates(self.neighbours, problem.n))
+
+    @cached_property
     def J(self) -> np.ndarray:
         """The rows near each point that say most about it, (m, neighbours)."""
         problem = self.at.posterior.problem
-        return informative(problem, self.X, self.neighbours, problem.n, problem.gram.nearest)
+        return problem.gram.most_informative(self.X, self.near, problem.N, self.neighbours)
 
     @cached_property
     def marginals(self) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ So
 
     k0 - c^T (k_x + e) - e^T N^{-1} e  <=  k_*(x, x)  <=  k0 - c^T (k_x + e).
 
-Weights come from the actions and the nearest rows of each point, then from conjugate gradients on all points
+Weights come from the actions and the rows near each point, then from conjugate gradients on all points
 at once. The bounds do not depend on how weights were found: they use only the last product, which is in
 float64.
 """

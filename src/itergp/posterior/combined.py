@@ -180,7 +180,10 @@ class Posterior:
     # Shortcuts to other modules.
 
     def local(self, neighbours: int = 60) -> LocalPosterior:
-        """The same posterior with additional actions per test point: the unit vectors of its nearest rows."""
+        """The same posterior with additional actions per test point: the unit vectors of rows near it.
+
+        Of the nearest rows, those that lower the variance at the point the most, one by one.
+        """
         return LocalPosterior(self, count("neighbours", neighbours))
 
     def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> Decomposition:

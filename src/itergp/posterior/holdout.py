@@ -14,7 +14,7 @@ from itergp.linalg.basis import Columns, cholesky_keeping
 from itergp.posterior.at import Path
 from itergp.posterior.bounds import Bounds, System, batches, bounded, initial, joined
 from itergp.posterior.combined import Posterior
-from itergp.posterior.local import LocalActions, informative, rounding, unique_rows
+from itergp.posterior.local import LocalActions, candidates, rounding, unique_rows
 
 MIXED = 1e-4  # ratio of taus: within one precision they hardly differ by more
 # of the subtracted terms, over |G|; at most 4.2 of these units were measured
@@ -56,7 +56,7 @@ class WithoutFold:
         return Path(ranks, np.stack(means), np.stack([problem.above_floor(k0 - fall[c], k0) for c in counts]))
 
     def local(self, neighbours: int, which: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance with local actions on the nearest rows outside the fold; at `which` of F."""
+        """Mean and variance with local actions on rows outside the fold; at `which` of F."""
         problem, which = self.posterior.problem, np.arange(self.F.size) if which is None else which
         actions, K_hat_Q = self._actions(neighbours, which)
         residual = problem.b[actions.rows] - K_hat_Q @ _solve(self.L, self.z, transposed=True)
@@ -83,11 +83,12 @@ class WithoutFold:
         return _solve(self.L, w, transposed=True), actions.rows[actions.J], g_J
 
     def _actions(self, neighbours: int, which: np.ndarray) -> tuple[LocalActions, np.ndarray]:
-        """Local actions on the nearest rows outside the fold, and these rows of K_hat Q_{-F}."""
+        """Local actions on rows outside the fold, and these rows of K_hat Q_{-F}."""
         problem = self.posterior.problem
         outside, X = problem.n - self.F.size, problem.X[self.F[which]]
         m = min(neighbours, outside)
-        rows, J = unique_rows(informative(problem, X, m, outside, self._nearest_outside))
+        near = self._nearest_outside(X, candidates(m, outside))
+        rows, J = unique_rows(problem.gram.most_informative(X, near, problem.N, m))
         K_hat_Q = self._rows_of_products(rows)
         H, jitter = _solve(self.L, K_hat_Q.T).T, rounding(self.posterior, m)
         return LocalActions(problem, X, self.W[:, which], rows, J, H, jitter), K_hat_Q

@@ -1,11 +1,13 @@
-"""Local actions: each test point also acts on its nearest training rows, in addition to the global actions.
+"""Local actions: each test point also acts on training rows near it, in addition to the global actions.
+
+Rows along a line, or in a cluster, repeat each other, and the nearest may all be from one. So of the nearest
+rows, those are taken that lower the variance at the point the most, one by one (`Gram.most_informative`).
 
 Every entry of the extended Gram matrix is in K Q or in a small kernel tile, so there is no pass over K. Each
 marginal is the exact combined posterior for the actions [Q, E_J] of that point: k_* <= k_local <= k_i
 (DESIGN, section 3).
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -145,16 +147,12 @@ class LocalActions:
         return robust_cholesky(S, self.jitter), k_J - np.einsum("pjr,rp->pj", B, self.W[:, some])
 
 
-def informative(
-    problem: Problem, X: np.ndarray, m: int, among: int, nearest: Callable[[np.ndarray, int], np.ndarray]
-) -> np.ndarray:
-    """The m rows of each point: of the nearest of `among` rows, those that lower its variance most, in turn.
+def candidates(m: int, rows: int) -> int:
+    """How many of so many rows are candidates for the m neighbours of a point: the nearest ones.
 
-    Rows along a line, or in a cluster, repeat each other, and the nearest may all be from one. The candidates
-    do not depend on m, unless there are more neighbours than that: so more neighbours contain fewer.
+    The same number for any m, unless that is larger: so more neighbours contain fewer.
     """
-    candidates = nearest(X, min(max(CANDIDATES, m), among))
-    return problem.gram.most_informative(X, candidates, problem.N, m)
+    return min(max(CANDIDATES, m), rows)
 
 
 def rounding(posterior: "Posterior", neighbours: int) -> float:

@@ -125,7 +125,7 @@ class TargetPosterior:
         return np.random.default_rng(seed).integers(2**53, size=self.problem.targets).tolist()
 
     def local(self, neighbours: int = 60) -> "LocalTargets":
-        """With additional actions per test point: the unit vectors of its nearest rows."""
+        """With additional actions per test point: the unit vectors of rows near it."""
         return LocalTargets(self, count("neighbours", neighbours))
 
     # More computation, more data.
@@ -231,7 +231,8 @@ class TargetsAt:
 
 @dataclass(frozen=True, eq=False)
 class LocalTargets:
-    """Local actions for each target: marginals (m, t). The nearest rows are shared."""
+    """Local actions for each target: marginals (m, t). The nearest rows are shared; of these, each target
+    has those that say most given its noise."""
 
     posterior: TargetPosterior
     neighbours: int
@@ -266,11 +267,11 @@ class LocalTargetsAt:
     neighbours: int
 
     @cached_property
-    def _J(self) -> np.ndarray:
-        return self.at.posterior.shared.at(self.at.X).local(self.neighbours).J
+    def _near(self) -> np.ndarray:
+        return self.at.posterior.shared.at(self.at.X).local(self.neighbours).near
 
     def each(self) -> Iterator[LocalAt]:
-        return (at.local(self.neighbours).knowing(J=self._J) for at in self.at.each())
+        return (at.local(self.neighbours).knowing(near=self._near) for at in self.at.each())
 
     @cached_property
     def marginals(self) -> tuple[np.ndarray, np.ndarray]:

@@ -50,10 +50,13 @@ def problem(n=90, points=5, c=70, d=3, seed=0):
 
 
 def check_greedy(kernel, x, X, N, candidates, chosen):
-    """Each is the best, given those before, and no nearer candidate is as good."""
+    """Each is the best, given those before, and no nearer candidate is as good; down to where rounding could
+    decide."""
     for i, row in enumerate(chosen):
         free = candidates[~np.isin(candidates, chosen[:i])]
         gain = helpers.gains(kernel, x, X, N, free, chosen[:i])
+        if gain.max() < 1e-6:
+            return
         place = int(np.flatnonzero(free == row)[0])
         assert gain[place] >= (1.0 - 2.0 * TIE) * gain.max()
         assert (gain[:place] < (1.0 - 0.5 * TIE) * gain.max()).all()
@@ -105,8 +108,7 @@ def test_every_step_is_the_best_one(seed, d, c, share, noise, scale, lines):
     found = native.ENGINE.most_informative(kernel, x, X, N, J, count)
     for p in range(2):
         assert len(set(found[p])) == count
-        certain = min(count, 8) if noise < -3 else count  # beyond, dense gains are rounding
-        check_greedy(kernel, x[p], X, N, J[p], found[p, :certain])
+        check_greedy(kernel, x[p], X, N, J[p], found[p])
 
 
 @pytest.mark.parametrize("by", ["native", "numpy"])
@@ -206,4 +208,5 @@ def test_far_from_the_origin_the_same_rows_are_chosen(engine, offset):
 
 def test_as_many_as_there_are_candidates_need_no_choice():
     X, x, N, J = problem()
-    assert Gram(KERNELS["ard"], X).most_informative(x, J, N, 70) is J
+    for count in (0, 70, 80):
+        assert np.array_equal(Gram(KERNELS["ard"], X).most_informative(x, J, N, count), J[:, :count])

@@ -183,7 +183,7 @@ class Engine(ABC):
         those before; of those that tie, the nearest. Only the columns of chosen candidates are evaluated.
         """
         native = registry.native()
-        if native and not native.supports(kernel, X0.shape[1]):
+        if native and native.chooses(kernel):
             return native.most_informative(kernel, X0, X1, N, J, count, threads, tick)
         out = np.empty((len(X0), count), dtype=np.int32)
         k0, K_hat = np.asarray(kernel.diagonal(X0)), np.asarray(kernel.diagonal(X1)) + N

@@ -72,7 +72,7 @@ void most_informative(const std::vector<int>& sizes, const std::vector<int>& kin
     const auto rows = std::ptrdiff_t(F.shape(0)), count = std::ptrdiff_t(points.shape(0));
     const auto c = std::ptrdiff_t(candidates.shape(1)), m = std::ptrdiff_t(found.shape(1));
     expect_threads(threads);
-    const auto terms = terms_of(sizes, kinds, weights, alphas, LINEAR);
+    const auto terms = terms_of(sizes, kinds, weights, alphas, RATIONAL_QUADRATIC);
     const auto features = std::accumulate(sizes.begin(), sizes.end(), std::ptrdiff_t(0));
     expect(features == std::ptrdiff_t(F.shape(1)) && features == std::ptrdiff_t(points.shape(1)), "points and F do not have the features of all terms");
     expect(std::ptrdiff_t(N.shape(0)) == rows, "N does not have one entry per row");

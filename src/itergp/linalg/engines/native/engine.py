@@ -175,6 +175,10 @@ class NativeEngine(Engine):
         at_once = at_most_cores(threads or self.threads)
         return neighbours.nearest(F0[places], F1, count, among, places, at_once, tick)
 
+    def chooses(self, kernel: Kernel) -> bool:
+        parts = leaves(kernel)
+        return parts is not None and not any(leaf.linear for leaf in parts)
+
     def most_informative(
         self,
         kernel: Kernel,
@@ -186,10 +190,10 @@ class NativeEngine(Engine):
         threads: int | None = None,
         tick: Tick = no_tick,
     ) -> np.ndarray:
-        parts, at_once = leaves(kernel), at_most_cores(threads or self.threads)
-        if parts is None:
+        if not self.chooses(kernel):
             return super().most_informative(kernel, X0, X1, N, J, count, threads, tick)
-        return neighbours.most_informative(parts, X0, X1, N, J, count, at_once, tick)
+        at_once = at_most_cores(threads or self.threads)
+        return neighbours.most_informative(_leaves(kernel), X0, X1, N, J, count, at_once, tick)
 
     def differentiates(self, kernel: Kernel) -> bool:
         return differentiable_leaves(kernel) is not None
