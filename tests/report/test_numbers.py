@@ -13,7 +13,7 @@ from itergp import RBF, IterGPRegressor, MaxActions, Status, metrics
 from itergp.errors import InputError
 from itergp.fitted import points, shares as share
 from itergp.fitted.seen import positions
-from itergp.learning.parameters import RANGES
+from itergp.learning.parameters import NOISE_FREE, RANGES
 from itergp.posterior.uncertainty import taken_apart
 from itergp.report import numbers
 from itergp.report.page.page import render
@@ -460,6 +460,15 @@ def test_hyperparameters_are_told_with_the_bounds_they_ran_into(monkeypatch):
     assert len(values["learning"]) == len(model.trace_.learning) > 0
     close(values["learning"][-1]["objective"], model.trace_.learning[-1].objective)
     assert values["fitted"]["memory_bytes"] > 1e7
+
+
+def test_a_noise_that_was_sought_in_wider_ranges_is_told_with_those():
+    """Data without noise: learning goes on below the usual range, and ends between the bounds told."""
+    model = IterGPRegressor().fit(X[:100, :2], np.sin(X[:100, 0]) + X[:100, 1] ** 2)
+    assert model.noise_ < 0.5 * RANGES.noise[0]
+    told = {row["name"]: row for row in strict(numbers(model.fit_))["hyperparameters"]}["noise"]
+    assert told["low"] == pytest.approx(NOISE_FREE.noise[0], rel=1e-2, abs=0.0)
+    assert told["at_bound"] == (model.noise_ <= 1.01 * told["low"])
 
 
 def test_given_hyperparameters_have_no_bounds(tested, model):

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from itergp.data.rows import Rows
-from itergp.learning.parameters import Space
+from itergp.learning.parameters import NOISE_FREE, RANGES, Space
 from itergp.prior.kernel import Kernel, OnColumns, Product, Scaled, Sum
 from itergp.prior.parameters import parameters
 from itergp.report.measure.rounding import Table
@@ -77,7 +77,11 @@ def hyperparameters(subject: Subject) -> Table:
     fit, names = subject.fit, subject.names
     learned, learned_noise = fit.learned, fit.learned and fit.free.noise
     data = Rows.of(fit.posterior.problem.X, subject.b, fit.counts, fit.scatter)
-    space = Space.of(fit.kernel, fit.noise, data, learned_noise)
+    own = data.variances if fit.own_variances else data.variance
+    # a noise below its range was sought in that of data without noise
+    noise_free = learned_noise and np.any(np.asarray(fit.noise) < 0.99 * RANGES.noise[0] * own)
+    ranges = NOISE_FREE if noise_free else RANGES
+    space = Space.of(fit.kernel, fit.noise, data, learned_noise, ranges=ranges)
     low, high = np.exp(space.lower), np.exp(space.upper)
     hit = set(space.at_bounds(space.vector(fit.kernel, fit.noise))) if learned else set()
     rows, start = Table(), 0
