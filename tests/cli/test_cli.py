@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from itergp import RBF, IterGPRegressor, Linear, Status
 from itergp.cli import measuring
 from itergp.cli.commands import app
-from itergp.fitted import price, shares
+from itergp.fitted import choice, price, shares
+from itergp.fitted.formats import MINUS
 from itergp.fitted.seen import look
 from itergp.learning import Learned
 from itergp.learning.candidates import FIRST, start_of
@@ -202,10 +203,11 @@ def test_parquet_in_is_csv_in(folder, tmp_path, quick):
 def test_the_summary_says_what_was_learned_bought_and_is_missing_in_80_columns(folder):
     text = (folder / "fit.txt").read_text()
     assert max(map(len, text.splitlines())) <= 80
-    chosen = formula(IterGPRegressor.load(folder / "model.itergp").kernel_)
+    fit = IterGPRegressor.load(folder / "model.itergp").fit_
     for expected in (
         "What was learned",
-        f"{chosen}, scale in variances of the target",
+        f"{formula(fit.kernel)}, scale in variances of the target",
+        f"{choice.sentence(choice.rows(fit.trace.candidates))} noise",
         "colour=red",
         "What the budget bought",
         "30 of 150",
@@ -277,6 +279,100 @@ def test_the_numbers_of_the_summary_are_those_of_the_model(folder, tmp_path, mat
         variance = look(fitted.fit_).variances[-1] * model.scaling_.y_scale**2
         assert acting[which] == pytest.approx(variance.mean(), rel=1e-6)
     assert values["budget"]["asked"] == "30 actions"
+
+
+def stations(path, name="station"):
+    """150 rows of ten stations, each at its own place with a level of its own."""
+    rng = np.random.default_rng(3)
+    at = np.repeat(np.arange(10), 15)
+    X = np.column_stack([at + 0.1 * rng.standard_normal(150), rng.uniform(-1, 1, 150)])
+    y = rng.standard_normal(10)[at] + np.sin(3 * X[:, 1]) + 0.1 * rng.standard_normal(150)
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["place", "load", name, "y"])
+        writer.writerows(
+            (*map(repr, x), f"s{i}", repr(v)) for x, i, v in zip(X.tolist(), at, y.tolist(), strict=True)
+        )
+    return X, y, at
+
+
+def candidates(fit):
+    return [(one.name, one.objective, one.score, one.chosen) for one in fit.trace_.candidates]
+
+
+def test_groups_are_a_column_that_is_no_feature(tmp_path):
+    """The kernel is chosen as in Python with these labels, and `predict` needs no such column."""
+    X, y, at = stations(tmp_path / "t.csv")
+    arguments = ["fit", tmp_path / "t.csv", "--target", "y", "--budget", "20 actions", "--out"]
+    result = succeed(*arguments, tmp_path / "m.itergp", "--groups", "station", "--json")
+    found = IterGPRegressor.load(tmp_path / "m.itergp")
+    expected = IterGPRegressor(budget="20 actions").fit(X, y, at)
+    assert candidates(found) == candidates(expected)
+    assert candidates(found) != candidates(IterGPRegressor(budget="20 actions").fit(X, y))
+    named = [row["name"] for row in json.loads(result.stdout)["learned"]["candidates"]]
+    assert named == [
+        one.name.replace(", one lengthscale", " (one lengthscale)") for one in found.trace_.candidates
+    ]
+    (tmp_path / "new.csv").write_text("place,load\n1,0.5\n")
+    printed = succeed("predict", tmp_path / "m.itergp", tmp_path / "new.csv")
+    assert float(printed.stdout.splitlines()[1].split(",")[0]) == found.predict([[1.0, 0.5]])[0]
+    assert "ignored" not in succeed("predict", tmp_path / "m.itergp", tmp_path / "t.csv").stderr
+
+
+def test_blocks_are_made_of_the_inputs_unless_a_column_is_called_so(tmp_path):
+    X, y, at = stations(tmp_path / "t.csv")
+    stations(tmp_path / "called.csv", "blocks")
+    fit = ["--target", "y", "--budget", "20 actions", "--groups", "blocks", "--out", tmp_path / "m.itergp"]
+    succeed("fit", tmp_path / "t.csv", "--drop", "station", *fit)
+    expected = IterGPRegressor(budget="20 actions").fit(X, y, "blocks")
+    assert candidates(IterGPRegressor.load(tmp_path / "m.itergp")) == candidates(expected)
+    succeed("fit", tmp_path / "called.csv", *fit)
+    expected = IterGPRegressor(budget="20 actions").fit(X, y, at)
+    assert candidates(IterGPRegressor.load(tmp_path / "m.itergp")) == candidates(expected)
+
+
+def test_a_named_kernel_is_not_chosen(folder, tmp_path):
+    values = json.loads(
+        succeed(
+            "fit", folder / "train.csv", *FIT, "--kernel", "matern12", "--json", "--out", tmp_path / "m"
+        ).stdout
+    )
+    assert values["learned"]["kernel"].endswith("* Matern12")
+    assert values["learned"]["candidates"] == []
+    assert "chosen" not in succeed("info", tmp_path / "m").stdout
+
+
+def test_the_help_lists_all_kernels():
+    from itergp.estimator.names import AUTO, KERNELS
+
+    said = re.sub(r"[│\s]+", " ", succeed("fit", "--help").stdout)
+    assert "[default: auto]" in said
+    for name in (AUTO, *KERNELS):
+        assert name in said, name
+
+
+@pytest.mark.parametrize("width", [80, 46])
+def test_the_candidates_are_shown_within_the_width_of_the_terminal(folder, width):
+    """Every candidate with its numbers, none cut, at the end of a real process."""
+    values = json.loads(succeed("info", folder / "model.itergp", "--json").stdout)["learned"]["candidates"]
+    shown = subprocess.run(
+        [sys.executable, "-m", "itergp.cli", "info", folder / "model.itergp"],
+        env=os.environ | {"COLUMNS": str(width)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert max(map(len, shown.splitlines())) <= width
+    table = shown.partition("How the kernel was chosen")[2].partition("Log density: ")[0]
+    assert "…" not in table
+    letters = re.sub(r"\s", "", table)
+    assert table.count("chosen") == 1
+    assert len(values) > 5
+    for row in values:
+        if width == 80:
+            assert row["name"] in table
+        assert row["log_density"] is None or f"{row['log_density']:.2f}".replace("-", MINUS)[:-1] in letters
+        assert row["coverage"] is None or f"{100 * row['coverage']:.1f}%" in letters
 
 
 @pytest.mark.parametrize(("passes", "kind"), [(4, "estimate"), (0, "neighbours")])
@@ -427,6 +523,8 @@ FILES = {
     "fewer.csv": b"size,colour,y\n1,red,3\n",
     "bare.csv": b"1,2,red\n3,4,blue\n",
     "no_target.csv": b"size,heat,colour\n1,2,red\n",
+    "one_group.csv": b"size,line,y\n1,a,2\n2,a,3\n3,a,5\n",
+    "no_group.csv": b"size,line,y\n1,a,2\n2,,3\n3,b,5\n4,nan,5\n",
     "sheet.parquet": b"size,y\n1,2\n",
     "text.itergp": b"no model",
 }
@@ -512,6 +610,41 @@ BAD = {
         ["fit", "train.csv", "--target", "y", "--drop", "1,2,3,4"],
         2,
         "no column other than the target 'y'",
+    ),
+    "unknown kernel": (
+        ["fit", "train.csv", *FIT, "--kernel", "matern"],
+        2,
+        "--kernel is 'matern'; expected one of 'auto', 'rbf', .*'linear'",
+    ),
+    "unknown groups": (
+        ["fit", "train.csv", *FIT, "--groups", "color"],
+        2,
+        "--groups is 'color', which is not a column of .*'size'.*Did you mean 'colour'",
+    ),
+    "groups: the target": (
+        ["fit", "train.csv", "--target", "y", "--groups", "y"],
+        2,
+        "--groups names 'y', which is the target",
+    ),
+    "groups: a category": (
+        ["fit", "train.csv", *FIT, "--groups", "colour"],
+        2,
+        "--groups and --categorical both name 'colour'",
+    ),
+    "one group": (
+        ["fit", "one_group.csv", "--target", "y", "--groups", "line"],
+        2,
+        "groups has one group, 'a'; expected at least two",
+    ),
+    "a group is missing": (
+        ["fit", "no_group.csv", "--target", "y", "--groups", "line"],
+        2,
+        "line 3, column 'line': the group is missing .2 missing in all.. Give each row a group",
+    ),
+    "groups beside a kernel": (
+        ["fit", "train.csv", *FIT, "--groups", "blocks", "--kernel", "rbf"],
+        2,
+        "--groups chooses between kernels, but --kernel is 'rbf'; leave one of them out",
     ),
     "budget without unit": (
         ["fit", "train.csv", *FIT, "--budget", "30"],

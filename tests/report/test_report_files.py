@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 from itergp import IterGPRegressor
 from itergp.cli.commands import app
 from itergp.errors import InputError, StorageError
+from itergp.fitted import choice
 from itergp.report import numbers, write_twin
+from itergp.report.page import parts
 from itergp.report.page.card import card
 
 RNG = np.random.default_rng(0)
@@ -97,6 +99,40 @@ def test_a_fitted_model_has_a_card_above_the_diagram(model):
     assert set(model._repr_mimebundle_()) == {"text/plain", "text/html"}
     with config_context(display="text"):
         assert not hasattr(model, "_repr_html_")
+
+
+def test_card_and_page_say_which_kernel_was_chosen_and_files_keep_it(tmp_path):
+    model = IterGPRegressor(budget="20 actions").fit(X[:50], Y[:50])
+    said = choice.sentence(choice.rows(model.trace_.candidates))
+    assert said.startswith(f"{choice.words(model.trace_.candidates[0].name)}, chosen among ")
+    assert f"<dt>chosen</dt><dd>{said}</dd>" in card(model.fit_)
+    values = model.report(tmp_path / "a.html")
+    model.save(tmp_path / "m.itergp")
+    assert (
+        IterGPRegressor.load(tmp_path / "m.itergp").report(tmp_path / "b.html")["candidates"]
+        == values["candidates"]
+    )
+    assert [row["name"] for row in values["candidates"]] == [
+        choice.words(one.name) for one in model.trace_.candidates
+    ]
+    for page in (tmp_path / "a.html", tmp_path / "b.html"):
+        text = page.read_text(encoding="utf-8")
+        assert 'id="h-candidates"' in text
+        assert f"<p>Kernel: {said}.</p>" in text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_given_kernel_has_no_candidates(tmp_path):
+    model = IterGPRegressor("rbf", noise=0.1, learn=False, budget="3 actions").fit(X[:50], Y[:50])
+    assert model.report(tmp_path / "a.html")["candidates"] == []
+    assert 'id="h-candidates"' not in (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "<dt>chosen</dt>" not in card(model.fit_)
+
+
+def test_candidates_of_foreign_numbers_are_text():
+    shown = parts.candidates({"candidates": [{"name": HOSTILE, "chosen": True}, {"name": None}, {}]})
+    assert HOSTILE not in shown
+    assert "&lt;img src=x" in shown
+    assert parts.candidates({}) == parts.candidates({"candidates": None}) == ""
 
 
 def test_without_a_fit_it_is_scikit_learns_diagram():

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from itergp.cli.app import console, one_line
 from itergp.cli.measuring import Values
+from itergp.fitted.choice import HEAD, HELP, cells, sentence
 from itergp.fitted.formats import brief, passes, percent
 from itergp.fitted.shares import amount
 
@@ -29,8 +30,9 @@ def _draw_learned(learned: Values, target: str | None) -> None:
         f"standard deviation {brief(learned['noise_std'])} in units of {unit}, "
         f"{percent(learned['noise_share'])} of its variance"
     )
-    pairs = [("kernel", f"{learned['kernel']}, scale in variances of the target"), ("noise", noise)]
-    _draw_pairs("What was learned", pairs)
+    kernel = [f"{learned['kernel']}, scale in variances of the target", sentence(learned["candidates"])]
+    pairs = [("kernel", line) for line in kernel if line]
+    _draw_pairs("What was learned", [*pairs, ("noise", noise)])
     features = learned["features"]
     if not features:
         return
@@ -56,6 +58,26 @@ def _draw_learned(learned: Values, target: str | None) -> None:
         "deviations of the feature"
     )
     console.print(f"{meaning}, in % of the largest.{more}")
+
+
+def draw_candidates(found: list[Values]) -> None:
+    """The kernels among which one was chosen; nothing if it was given."""
+    if not found:
+        return
+    table = Table(
+        title="How the kernel was chosen",
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE,
+        pad_edge=False,
+    )
+    for j, name in enumerate(HEAD):
+        table.add_column(name, justify="right" if j else "left", overflow="fold")
+    for row in cells(found):
+        table.add_row(*row)
+    console.print()
+    console.print(table)
+    console.print(HELP)
 
 
 def _bought(values: Values) -> Iterable[tuple[str, str]]:

@@ -9,8 +9,8 @@ import typer
 
 from itergp.cli.app import BudgetOption, HeaderOption, JsonOption, ModelArgument, app, reporting, say
 from itergp.cli.files import existing, load_model, save_model, writable
-from itergp.errors import ItergpError
-from itergp.tables import Layout, read_table
+from itergp.errors import InputError, ItergpError
+from itergp.tables import Layout, group_labels, grouping, read_table
 
 if TYPE_CHECKING:
     from itergp.estimator.regressor import IterGPRegressor
@@ -39,6 +39,21 @@ def fit(
         list[str] | None,
         typer.Option(help="Categorical columns, to be one-hot encoded; repeat or separate by commas."),
     ] = None,
+    kernel: Annotated[
+        str,
+        typer.Option(
+            help="auto, which chooses by held-out rows, or rbf, matern12, matern32, matern52, "
+            "rational-quadratic or linear."
+        ),
+    ] = "auto",
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            help="If new rows will come from new groups (stations, patients): the column that names the "
+            "group, which is then not a feature; or blocks, if they will lie in gaps between the known ones.",
+            metavar="COLUMN|blocks",
+        ),
+    ] = None,
     budget: BudgetOption = None,
     cache: Annotated[str, typer.Option(help="Memory for cached kernel tiles, such as 4GB.")] = "auto",
     seed: Annotated[
@@ -54,13 +69,16 @@ def fit(
     with reporting():
         writable(out, existing(train))
         _check(budget, cache)
+        _check_choice(kernel, groups)
         table = read_table(train, header)
-        layout = Layout.of(table, target, drop or (), categorical or ())
+        by = grouping(table, groups)
+        layout = Layout.of(table, target, drop or (), categorical or (), by)
+        labels = groups if by is None else group_labels(table, by)
         X, y = layout.X(table, ADVICE), layout.y(table)
         from itergp.estimator.regressor import IterGPRegressor
 
-        model = IterGPRegressor(budget=budget, cache=cache, random_state=seed)
-        _compute(model, budget, "fitting", lambda: model.fit(X, y), layout, out, as_json)
+        model = IterGPRegressor(kernel, budget=budget, cache=cache, random_state=seed)
+        _compute(model, budget, "fitting", lambda: model.fit(X, y, labels), layout, out, as_json)
 
 
 @app.command()
@@ -114,6 +132,19 @@ def _check(budget: str | None, cache: str = "auto") -> None:
     Budget.parse(budget, "--budget")
     if cache != "auto":
         parse_bytes("--cache", cache)
+
+
+def _check_choice(kernel: str, groups: str | None) -> None:
+    """Validate the kernel before any file is read; groups serve to choose it."""
+    from itergp.estimator.names import AUTO, KERNELS
+    from itergp.validate import choice
+
+    choice("--kernel", kernel, (AUTO, *KERNELS))
+    if groups is not None and kernel != AUTO:
+        raise InputError(
+            f"--groups chooses between kernels, but --kernel is {kernel!r}; leave one of them out. --drop "
+            "excludes a column."
+        )
 
 
 def _compute(

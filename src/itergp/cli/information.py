@@ -64,10 +64,11 @@ def _model(path: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(values, allow_nan=False))
         return
-    from itergp.cli.drawing import draw_model
+    from itergp.cli.drawing import draw_candidates, draw_model
 
     console.print(f"{one_line(str(path))}: {values['bytes'] / 1e6:.1f} MB, {len(layout.inputs)} inputs")
     for feature in layout.features:
         if feature.categories is not None:
             console.print(f"categories of {feature.name!r}: {', '.join(map(repr, feature.categories))}")
     draw_model(values)
+    draw_candidates(values["learned"]["candidates"])

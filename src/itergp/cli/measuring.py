@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from itergp.fitted import predictions as predicted
+from itergp.fitted import choice, predictions as predicted
 from itergp.fitted.fit import Fit
 from itergp.fitted.price import affordable_passes, seconds_for
 from itergp.fitted.relevance import relevances
@@ -62,6 +62,7 @@ def _learned(fit: Fit, layout: Layout) -> Values:
     values = {path: np.asarray(value).tolist() for path, value in parameters(fit.kernel).items()}
     return {
         "kernel": formula(fit.kernel),
+        "candidates": choice.rows(fit.trace.candidates),
         "parameters": values,
         "noise_std": math.sqrt(fit.noise) * y_scale,
         "noise_share": fit.noise * y_scale**2 / max(_variance(fit), np.finfo(float).tiny),

@@ -99,6 +99,15 @@ def count(value: object) -> str:
     return f"{int(v):,}".replace("-", MINUS) if v == int(v) else number(v, 3)
 
 
+def with_error(value: object, error: object) -> str:
+    """0.013 ± 0.004: to the first digit of its error."""
+    v, e = finite(value), finite(error)
+    if v is None or e is None or not 0 < e < math.inf:
+        return number(v, 2)
+    decimals = max(0, -math.floor(math.log10(e)))
+    return f"{v:,.{decimals}f} ± {e:,.{decimals}f}".replace("-", MINUS)
+
+
 def fixed_percent(value: object, decimals: int = 1) -> str:
     v = finite(value)
     return UNKNOWN if v is None else f"{100 * v:.{decimals}f}{PERCENT}".replace("-", MINUS)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from itergp.fitted import choice
 from itergp.report.measure import fitted, quality, share
 from itergp.report.measure.slices import slices
 from itergp.report.measure.subject import Subject, Target
@@ -93,6 +94,13 @@ SECTIONS = (
         of_target={"worst": quality.worst},
     ),
     Section(
+        "candidates",
+        "How the kernel was chosen",
+        parts.candidates,
+        choice.HELP,
+        {"candidates": fitted.candidates},
+    ),
+    Section(
         "hyper",
         "Hyper-parameters",
         parts.hyperparameters,
@@ -104,7 +112,8 @@ SECTIONS = (
         "Relevance of the features",
         parts.relevance,
         "One over the lengthscale, relative to the largest: along a relevant feature the function changes "
-        "quickly.",
+        "quickly. For a kernel without a lengthscale for each feature: how far the correlation falls over "
+        "one standard deviation of the feature.",
         {"relevance": fitted.relevance},
     ),
     Section(

@@ -2,10 +2,11 @@
 the cell.
 
 `reading.py` reads CSV with the standard library alone, and Parquet if pyarrow is installed; `layout.py` says
-which column is the target and how the others become features, and is stored with the model; `writing.py`
-writes results completely or not at all.
+which column is the target and how the others become features, and is stored with the model; `groups.py` reads
+the group of each row; `writing.py` writes results completely or not at all.
 """
 
+from itergp.tables.groups import group_labels as group_labels, grouping as grouping
 from itergp.tables.layout import Feature as Feature, Layout as Layout
 from itergp.tables.reading import Table as Table, read_table as read_table
 from itergp.tables.writing import (

@@ -45,20 +45,32 @@ class Layout:
     dropped: tuple[str, ...] = ()
 
     @staticmethod
-    def of(table: Table, target: str, drop: Sequence[str] = (), categorical: Sequence[str] = ()) -> "Layout":
-        """Columns are given by name, or by number from 1; several can be separated by commas."""
+    def of(
+        table: Table,
+        target: str,
+        drop: Sequence[str] = (),
+        categorical: Sequence[str] = (),
+        groups: int | None = None,
+    ) -> "Layout":
+        """Columns are given by name, or by number from 1; several can be separated by commas. `groups` is
+        the place of a column that is no feature."""
         y = column_of(table, target, "--target")
         dropped, categories = (
             _columns_of(table, drop, "--drop"),
             _columns_of(table, categorical, "--categorical"),
         )
-        for option, columns in (("--drop", dropped), ("--categorical", categories)):
+        by = set() if groups is None else {groups}
+        for option, columns in (("--drop", dropped), ("--categorical", categories), ("--groups", by)):
             if y in columns:
                 raise InputError(
                     f"{option} names {table.names[y]!r}, which is the target; expected another column."
                 )
-        for j in dropped & categories:
-            raise InputError(f"--drop and --categorical both name {table.names[j]!r}; expected one of them.")
+        for option, columns in (("--drop", dropped), ("--groups", by)):
+            for j in columns & categories:
+                raise InputError(
+                    f"{option} and --categorical both name {table.names[j]!r}; expected one of them."
+                )
+        dropped |= by
         kept = [j for j in range(len(table.names)) if j != y and j not in dropped]
         if not kept:
             raise InputError(

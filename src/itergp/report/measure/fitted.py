@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from itergp.data.rows import Rows
+from itergp.fitted import choice
 from itergp.learning.parameters import NOISE_FREE, RANGES, Space
 from itergp.prior.kernel import Kernel, OnColumns, Product, Scaled, Sum
 from itergp.prior.parameters import parameters
@@ -70,6 +71,11 @@ def policy_text(asked: Any, used: Any) -> str:
 
 
 # Hyper-parameters.
+
+
+def candidates(subject: Subject) -> Table:
+    """The kernels among which one was chosen; none if it was given."""
+    return Table(choice.rows(subject.fit.trace.candidates))
 
 
 def hyperparameters(subject: Subject) -> Table:

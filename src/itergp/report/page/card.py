@@ -5,6 +5,7 @@ from html import escape
 
 import numpy as np
 
+from itergp.fitted import choice
 from itergp.fitted.fit import Fit
 from itergp.fitted.formats import passes
 from itergp.fitted.seen import known_share
@@ -51,4 +52,7 @@ def facts(fit: Fit) -> list[tuple[str, str]]:
         found.insert(3, ("computational", f"{share.amount} of the variance at held-out rows"))
     if "total" in fit.timings:
         found.insert(3, ("seconds", f"{fit.timings['total']:.1f}"))
+    chosen = choice.sentence(choice.rows(fit.trace.candidates))
+    if chosen:
+        found.insert(2, ("chosen", chosen))
     return found

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from itergp.fitted import choice
 from itergp.fitted.formats import column, count, duration, finite, fixed_percent, memory, number
 from itergp.report.page.text import Json, part, positions, tiles
 
@@ -194,6 +195,16 @@ def _feature(values: list[Any]) -> list[str]:
     ]
 
 
+def candidates(numbers: Json) -> str:
+    """Which kernel was chosen, and among which; nothing where it was given."""
+    found = numbers.get("candidates") or []
+    if not found:
+        return ""
+    body = [list(map(text, row)) for row in choice.cells(found)]
+    said = f"<p>Kernel: {prose(choice.sentence(found))}.</p>"
+    return said + table("How the kernel was chosen", list(choice.HEAD), body)
+
+
 def hyperparameters(numbers: Json) -> str:
     body = [
         [name(p.get("name")), number(p.get("value")), _range(p), _bound(p) + text(p.get("words") or "")]
@@ -228,7 +239,7 @@ def _range(parameter: Json) -> str:
 def relevance(numbers: Json) -> str:
     rows = sorted(numbers.get("relevance") or [], key=lambda row: -(finite(row.get("relevance")) or 0.0))
     body = [
-        [name(row.get("feature")), _bar(row.get("relevance")), number(row.get("lengthscale"), 3)]
+        [name(row.get("feature")), _bar(row.get("relevance")), _or_dash(row.get("lengthscale"))]
         for row in rows
     ]
     head = ["feature", "relevance", "lengthscale, in its units"]
@@ -240,6 +251,10 @@ def relevance(numbers: Json) -> str:
         f"features</summary>{table('More features', head, body[LISTED:], 't-bars')}</details>"
     )
     return table("Relevance of the features", head, body[:LISTED], "t-bars") + (folded if rest > 0 else "")
+
+
+def _or_dash(lengthscale: object) -> str:
+    return choice.NONE if finite(lengthscale) is None else number(lengthscale, 3)
 
 
 def _bar(share: object) -> str:
