@@ -124,8 +124,9 @@ RUNS = {
     "estimator": estimator,
     "estimator, two targets with noises of their own": lambda: estimator(2, noise=[0.03, 0.4]),
     "estimator, neighbours": lambda: estimator(neighbours=12),
-    "learned, exact likelihood": learned,
-    "learned, neighbours": lambda: learned(learn="neighbours"),
+    "learned, exact likelihood": lambda: learned(kernel="matern32"),
+    "learned, neighbours": lambda: learned(kernel="matern32", learn="neighbours"),
+    "learned, the kernel too": learned,
 }
 
 

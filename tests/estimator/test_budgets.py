@@ -324,10 +324,10 @@ def test_a_short_time_begins_with_columns_of_the_kernel_matrix_and_measures_noth
 
 
 def test_blocks_without_a_pass_are_as_wide_as_a_part_of_the_time_allows():
-    widths = [default_schedule(300_000, Budget(seconds=s)).block_size for s in (0.1, 3.0, 10.0, 20.0)]
+    widths = [default_schedule(57_000, Budget(seconds=s)).block_size for s in (0.1, 0.5, 1.0)]
     assert widths[0] == 16
     assert widths == sorted(widths)
-    assert widths[-1] <= 128
+    assert default_schedule(300_000, Budget(seconds=20.0)).block_size == 128
     assert default_schedule(57_000, Budget.parse("1s")).block_size == 16
 
 

@@ -32,7 +32,6 @@ FINALISTS = 2  # that go on to all rows, and the best of the other kind (one len
 PROBED, MOST_NEIGHBOURS = 300, 120  # rows and neighbours, to see how many neighbours it takes
 SETTLED = 0.02  # nats per observation that more neighbours may change
 SHORT = 60.0  # seconds: below, fewer rows are held out
-MERGED = 1.5  # observations for each row
 LATER = 0.6  # of the time, that the last stage should have
 
 
@@ -141,12 +140,9 @@ def _without_noise(search: Search, held: HeldOut | LeaveOut, makes: list[Stages]
 
 
 def _rescale(search: Search) -> None:
-    """Scale and noise by one factor, where held-out errors say that all variances are off by it.
-
-    Not where rows were merged: their scatter says how large the noise is.
-    """
-    best, merged = search.best, search.rows.total > MERGED * search.rows.n
-    if best is not None and best.held is not None and search.learn_noise and not merged:
+    """Scale and noise by one factor, where held-out errors say that all variances are off by it."""
+    best = search.best
+    if best is not None and best.held is not None and search.learn_noise:
         search.best = search.enter(rescaled(best, best.held.factor))
 
 

@@ -18,7 +18,7 @@ from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
 from itergp.posterior.combined import condition
-from itergp.posterior.local import NEIGHBOURS
+from itergp.posterior.local import NEIGHBOURS, candidates
 from itergp.prior.gp import Prior
 from itergp.prior.kernel import Kernel
 from itergp.solver.policies import UnitVector
@@ -69,7 +69,7 @@ class Scores:
 
     @property
     def factor(self) -> float:
-        """By how much variances are too small, as far as these rows can tell: at least 1.
+        """By how much variances are too small, as far as these rows can tell: at least 1, by the worst target.
 
         Only single rows are asked: those of a gap err together. Variances never shrink, as new rows may lie
         farther away than held-out ones, and a wide interval costs little where a narrow one is wrong.
@@ -77,9 +77,10 @@ class Scores:
         z2 = self.squares if self.clusters is None else self.squares[self.clusters < 0]
         if len(z2) < FEW or not np.isfinite(z2).all():
             return 1.0
-        error = SURE * float(z2.std()) / len(z2) ** 0.5
+        errors = SURE * z2.std(axis=0) / len(z2) ** 0.5
         doubt = 0.0 if len(z2) >= MANY else SURE * (0.95 * 0.05 / len(z2)) ** 0.5
-        return max(1.0, float(z2.mean()) - error, float(np.quantile(z2, 0.95 - doubt)) / REACH**2)
+        of_targets = np.maximum(z2.mean(axis=0) - errors, np.quantile(z2, 0.95 - doubt, axis=0) / REACH**2)
+        return max(1.0, float(of_targets.max()))
 
     def error(self, values: np.ndarray) -> float:
         """The standard error of the mean of a value for each row."""
@@ -144,8 +145,7 @@ class HeldOut:
         r = known.n if known.n <= EXACT_ROWS else self.actions
         acted = np.arange(known.n) if r == known.n else np.sort(rng.permutation(known.n)[:r])
         m = 0 if r == known.n else min(neighbours, known.n)
-        near = Gram(kernel, known.X, self.compute).nearest(self.rows.X, m) if m else acted[:0]
-        rows = np.union1d(acted, near)
+        rows = np.union1d(acted, self._near(kernel, noise, m)) if m else acted
         some = known.some(rows)
         each = np.atleast_1d(np.asarray(noise, dtype=np.float64))
         means, variances = np.empty(self.rows.Y.shape), np.empty(self.rows.Y.shape)
@@ -160,6 +160,12 @@ class HeldOut:
             means[:, of] = mean.reshape(self.rows.Y.shape)[:, of]
             variances[:, of] = (var + self.rows.N(float(variance)))[:, None]
         return Scores(self.rows.Y - means, variances, self.clusters)
+
+    def _near(self, kernel: Kernel, noise: Any, count: int) -> np.ndarray:
+        """The known rows that say most about each held-out row, as `predict` takes them."""
+        gram, N = Gram(kernel, self.known.X, self.compute), self.known.N(float(np.min(noise)))
+        near = gram.nearest(self.rows.X, candidates(count, self.known.n))
+        return gram.most_informative(self.rows.X, near, N, count)
 
 
 def gaps(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
