@@ -69,7 +69,7 @@ class Scores:
 
     @property
     def factor(self) -> float:
-        """By how much variances are too small (of the worst target), as far as these rows can tell: at least 1.
+        """By how much variances are too small, as far as these rows can tell: at least 1 (the worst target).
 
         Only single rows are asked: those of a gap err together. Variances never shrink, as new rows may lie
         farther away than held-out ones, and a wide interval costs little where a narrow one is wrong.
