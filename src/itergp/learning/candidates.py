@@ -43,6 +43,11 @@ class Candidate:
         return None if self.held is None else self.held.densities
 
     @property
+    def profile(self) -> str:
+        """The name of its smoothness."""
+        return self.name.removesuffix(LINEAR).removesuffix(ONE)
+
+    @property
     def shares(self) -> bool:
         """Whether all features share one lengthscale."""
         return self.name.removesuffix(LINEAR).endswith(ONE)

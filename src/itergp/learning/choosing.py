@@ -28,7 +28,6 @@ from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_working_room
 
-FINALISTS = 2  # that go on to all rows, and the best of the other kind (one lengthscale, or one per feature)
 PROBED, MOST_NEIGHBOURS = 300, 120  # rows and neighbours, to see how many neighbours it takes
 SETTLED = 0.02  # nats per observation that more neighbours may change
 SHORT = 60.0  # seconds: below, fewer rows are held out
@@ -114,10 +113,12 @@ def _by(search: Search, method: str, few: Rows) -> None:
 
 
 def _finalists(search: Search) -> list[Candidate]:
-    ranked = sorted(search.candidates.values(), key=lambda one: one.objective)
-    best = ranked[:FINALISTS]
-    other = [one for one in ranked if one.shares != best[0].shares]
-    return best + [one for one in other[:1] if one not in best]
+    """The best one, the best of another smoothness, and the best of the other kind: with one lengthscale, or
+    one for each feature. A few rows may mislead about any of these."""
+    best, *others = sorted(search.candidates.values(), key=lambda one: one.objective)
+    rougher = [one for one in others if one.profile != best.profile][:1]
+    apart = [one for one in others if one.shares != best.shares and one not in rougher][:1]
+    return [best, *rougher, *apart]
 
 
 def _by_a_batch(search: Search, held: HeldOut) -> Candidate:
@@ -132,11 +133,18 @@ def _by_a_batch(search: Search, held: HeldOut) -> Candidate:
 
 
 def _without_noise(search: Search, held: HeldOut | LeaveOut, makes: list[Stages]) -> None:
-    """Where the noise has reached the end of its range there may be none: wider ranges."""
-    ended = search.at_bounds.get(search.best.name, ()) if search.best else ()
-    if search.learn_noise and any(name.startswith("noise") for name in ended):
-        for make in makes:
-            search.go_on(held, make, NOISE_FREE)
+    """Where the noise has reached the end of its range there may be none: wider ranges, in which another
+    smoothness may be the best."""
+    if not search.learn_noise:
+        return
+    scored = sorted((one for one in search.candidates.values() if one.held), key=lambda one: -one.score)
+    found = [search.best] if search.best else []
+    for one in scored[:2]:
+        if any(name.startswith("noise") for name in search.at_bounds.get(one.name, ())):
+            search.best = one
+            found += [search.go_on(held, make, NOISE_FREE) for make in makes][-1:]
+    if found:
+        search.best = chosen(found)
 
 
 def _rescale(search: Search) -> None:

@@ -188,7 +188,8 @@ class Neighbours:
                 continue
             run.ended = Ending.CONVERGED
             larger, wider = _affordable(n, run, rounds=1)
-            if batch is None or (larger is not None and larger < 1.5 * batch):
+            more = batch is not None and (larger is None or larger >= 1.5 * batch)
+            if not more or self.m > NEIGHBOURS:
                 return
             batch, pool, before = larger, wider, np.inf  # there is time for more rows
 
