@@ -127,7 +127,7 @@ TARGETS = {
 }
 
 PARAMETERS = {
-    "kernel unknown": ({"kernel": "gaussian"}, "kernel is 'gaussian'; expected 'auto', one of 'rbf'"),
+    "kernel unknown": ({"kernel": "gaussian"}, "kernel is 'gaussian'; expected 'auto', one of 'matern12'"),
     "kernel a number": ({"kernel": 1.0}, "kernel is 1.0"),
     "kernel missing": ({"kernel": None}, "kernel is None"),
     "kernel a class": ({"kernel": Matern32}, "kernel is <class"),

@@ -614,7 +614,7 @@ BAD = {
     "unknown kernel": (
         ["fit", "train.csv", *FIT, "--kernel", "matern"],
         2,
-        "--kernel is 'matern'; expected one of 'auto', 'rbf', .*'linear'",
+        "--kernel is 'matern'; expected one of 'auto', 'matern12', .*'linear'",
     ),
     "unknown groups": (
         ["fit", "train.csv", *FIT, "--groups", "color"],

@@ -60,7 +60,7 @@ def test_the_table_says_by_how_much_the_chosen_one_is_better():
     table = considered([b, a, Candidate("matern32", KERNEL, 0.1)], a)
     assert [one.name for one in table] == ["rbf", "matern12", "matern32"]
     assert [one.chosen for one in table] == [True, False, False]
-    less = a.densities - b.densities
+    less = a.held.densities - b.held.densities
     assert table[0].score - table[1].score == pytest.approx(less.mean())
     assert table[1].error == pytest.approx(less.std() / 50**0.5)
     assert (table[2].score, table[2].objective) == (None, None)
@@ -142,10 +142,10 @@ def test_a_stage_that_makes_held_out_predictions_worse_is_dropped(monkeypatch):
     rows = draw(start_of("matern32" + ONE, 2), 300, 0.1, d=2)
     held = HeldOut.split(rows, None, 0, HeldOut.compute)
     task = search.Search(rows, 0.1)
-    task.best = task.scored(Candidate("matern32", KERNEL, 0.1), held)
+    before = task.scored(Candidate("matern32", KERNEL, 0.1), held)
     collapsed = Candidate("matern32", KERNEL, 1e-6, objective=-100.0)
     monkeypatch.setattr(task, "learned", lambda *what, **how: collapsed)
-    assert task.go_on(held, lambda run: iter(())).noise == 0.1
+    assert task.go_on(before, held, lambda run: iter(())).noise == 0.1
 
 
 def test_groups_decide_what_is_held_out():

@@ -13,9 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from itergp.errors import InputError
+from itergp.tables.groups import BLOCKS
 from itergp.validate import Array, count, visible
-
-BLOCKS = "blocks"  # groups made of the inputs: rows that are near each other
 
 
 class InputTypeError(InputError, TypeError):

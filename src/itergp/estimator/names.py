@@ -8,21 +8,14 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError
-from itergp.learning.candidates import FIRST, start_of
+from itergp.learning.candidates import FIRST, PROFILES, start_of
 from itergp.prior.kernel import Kernel
 from itergp.prior.linear import Linear
 from itergp.prior.means import ConstantMean, LinearMean, Mean, Zero
 from itergp.prior.stationary import RBF, Constant, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
 from itergp.validate import Array, choice
 
-KERNELS: dict[str, type] = {
-    "rbf": RBF,
-    "matern12": Matern12,
-    "matern32": Matern32,
-    "matern52": Matern52,
-    "rational-quadratic": RationalQuadratic,
-    "linear": Linear,
-}
+KERNELS: dict[str, type] = PROFILES | {"linear": Linear}
 AUTO = "auto"  # chosen by the data
 MEANS = ("constant", "zero", "linear")
 EXPECTED = (

@@ -37,10 +37,7 @@ class Candidate:
     noise: Any
     objective: float = np.inf  # nats per observation on the rows that it was learned on; lower is better
     held: Scores | None = None  # on held-out rows
-
-    @property
-    def densities(self) -> np.ndarray | None:
-        return None if self.held is None else self.held.densities
+    at_bounds: tuple[str, ...] = ()  # parameters at the end of their range
 
     @property
     def profile(self) -> str:
@@ -55,7 +52,7 @@ class Candidate:
     @property
     def score(self) -> float:
         """Mean log density of held-out rows; higher is better."""
-        return -np.inf if self.densities is None else float(self.densities.mean())
+        return -np.inf if self.held is None else float(self.held.densities.mean())
 
 
 def one_lengthscale(name: str, d: int, factor: float = 1.0) -> Kernel:

@@ -13,12 +13,11 @@ import numpy as np
 
 from itergp.data.rows import Rows
 from itergp.learning.candidates import FIRST, Candidate, chosen, rescaled, start_of
-from itergp.learning.endings import Ending
 from itergp.learning.evaluation import summed
 from itergp.learning.heldout import HeldOut, LeaveOut
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import NOISE_FREE
-from itergp.learning.run import Enough, Learned, OutOfTime, Record
+from itergp.learning.run import Learned, Record, ending
 from itergp.learning.screening import a_few, exactly, screen
 from itergp.learning.search import Search, Stages
 from itergp.learning.stages import NEIGHBOURS, Neighbours, stages
@@ -49,15 +48,8 @@ def choose_rows(
     """As `learn_rows`, with the kernel chosen too. `groups` says which rows are held out together."""
     require_working_room()
     search = Search(rows, noise, learn_noise, groups, seconds, seed, callback, compute)
-    try:
-        with blas_threads(compute.threads):
-            _choose(search, method)
-    except OutOfTime:
-        search.ended = Ending.BUDGET
-    except Enough:
-        search.ended = Ending.STOPPED
-    except KeyboardInterrupt:
-        search.ended = Ending.INTERRUPTED
+    with ending(search), blas_threads(compute.threads):
+        _choose(search, method)
     return search.result()
 
 
@@ -94,11 +86,12 @@ def _large(search: Search, held: HeldOut) -> None:
     """Beyond: by the likelihood of rows given their neighbours, and by held-out rows."""
     rows, known = search.rows, held.known
     if search.d > 1 and is_wide(search.candidates[FIRST].kernel, rows):
-        search.best = chosen([search.enter(search.scored(one, held)) for one in _finalists(search)])
-        search.go_on(held, lambda run: wide_stages(rows, run, search.seed, MOST_ROWS))
+        search.best = best = chosen([search.enter(search.scored(one, held)) for one in _finalists(search)])
+        last = _wide(search)
     else:
-        search.best = _by_a_batch(search, held)
-        search.go_on(held, _all_rows(search, _enough(search, known)))
+        search.best = best = _by_a_batch(search, held)
+        last = _all_rows(search, _enough(search, best, known))
+    search.best = search.go_on(best, held, last)
     _without_noise(search, held, [_batch(search, known), _batch(search, known, MOST_NEIGHBOURS)])
     _rescale(search)
 
@@ -127,24 +120,19 @@ def _by_a_batch(search: Search, held: HeldOut) -> Candidate:
     for one in _finalists(search):
         if found and search.seconds is not None and search.left < LATER * search.seconds:
             break
-        search.best = search.scored(one, held)
-        found.append(search.go_on(held, _batch(search, held.known)))
+        found.append(search.go_on(search.scored(one, held), held, _batch(search, held.known)))
     return chosen(found)
 
 
 def _without_noise(search: Search, held: HeldOut | LeaveOut, makes: list[Stages]) -> None:
     """Where the noise has reached the end of its range there may be none: wider ranges, in which another
     smoothness may be the best."""
-    if not search.learn_noise:
-        return
     scored = sorted((one for one in search.candidates.values() if one.held), key=lambda one: -one.score)
-    found = [search.best] if search.best else []
-    for one in scored[:2]:
-        if any(name.startswith("noise") for name in search.at_bounds.get(one.name, ())):
-            search.best = one
-            found += [search.go_on(held, make, NOISE_FREE) for make in makes][-1:]
-    if found:
-        search.best = chosen(found)
+    for one in scored[:2] if search.learn_noise else ():
+        if any(name.startswith("noise") for name in one.at_bounds):
+            for make in makes:
+                one = search.go_on(one, held, make, NOISE_FREE)
+            search.best = one if search.best is None else chosen([search.best, one])
 
 
 def _rescale(search: Search) -> None:
@@ -154,10 +142,9 @@ def _rescale(search: Search) -> None:
         search.best = search.enter(rescaled(best, best.held.factor))
 
 
-def _enough(search: Search, rows: Rows) -> int:
+def _enough(search: Search, best: Candidate, rows: Rows) -> int:
     """As many neighbours as it takes: until twice as many change the likelihood of some rows no more."""
-    best, m = search.best, NEIGHBOURS
-    assert best is not None
+    m = NEIGHBOURS
 
     def objective(m: int) -> float:
         how = (PROBED, search.seed, search.compute, search.tick)
@@ -180,6 +167,10 @@ def _batch(search: Search, rows: Rows, m: int = NEIGHBOURS) -> Stages:
 
 def _all_rows(search: Search, m: int) -> Stages:
     return lambda run: Neighbours(search.rows, run, search.seed, search.compute, m).all_rows()
+
+
+def _wide(search: Search) -> Stages:
+    return lambda run: wide_stages(search.rows, run, search.seed, MOST_ROWS)
 
 
 def _named(search: Search, method: str) -> Stages:

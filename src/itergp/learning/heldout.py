@@ -5,6 +5,7 @@ rows are held out of the others.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,10 +72,11 @@ class Scores:
     def factor(self) -> float:
         """By how much variances are too small, as far as these rows can tell: at least 1 (the worst target).
 
-        Only single rows are asked: those of a gap err together. Variances never shrink, as new rows may lie
-        farther away than held-out ones, and a wide interval costs little where a narrow one is wrong.
+        Single rows are asked, if there are any: those of a gap err together. Variances never shrink: new rows
+        may lie farther away than held-out ones, and a wide interval costs little where a narrow one is wrong.
         """
-        z2 = self.squares if self.clusters is None else self.squares[self.clusters < 0]
+        single = np.full(len(self.errors), True) if self.clusters is None else self.clusters < 0
+        z2 = self.squares[single] if single.any() else self.squares
         if len(z2) < FEW or not np.isfinite(z2).all():
             return 1.0
         errors = SURE * z2.std(axis=0) / len(z2) ** 0.5
@@ -145,7 +147,8 @@ class HeldOut:
         r = known.n if known.n <= EXACT_ROWS else self.actions
         acted = np.arange(known.n) if r == known.n else np.sort(rng.permutation(known.n)[:r])
         m = 0 if r == known.n else min(neighbours, known.n)
-        rows = np.union1d(acted, self._near(kernel, noise, m)) if m else acted
+        J = self._near(kernel, noise, m)
+        rows = np.union1d(acted, J)
         some = known.some(rows)
         each = np.atleast_1d(np.asarray(noise, dtype=np.float64))
         means, variances = np.empty(self.rows.Y.shape), np.empty(self.rows.Y.shape)
@@ -155,14 +158,16 @@ class HeldOut:
                 Prior(kernel), some.X, some.Y, some.N(float(variance)), policy, MaxActions(r), self.compute
             )
             at = posterior.at(self.rows.X)
-            mean, var = at.local(m).marginals if m else at.marginals
+            mean, var = at.local(m).knowing(J=np.searchsorted(rows, J)).marginals if m else at.marginals
             of = np.flatnonzero(np.broadcast_to(each, self.rows.t) == variance)
             means[:, of] = mean.reshape(self.rows.Y.shape)[:, of]
             variances[:, of] = (var + self.rows.N(float(variance)))[:, None]
         return Scores(self.rows.Y - means, variances, self.clusters)
 
     def _near(self, kernel: Kernel, noise: Any, count: int) -> np.ndarray:
-        """The known rows that say most about each held-out row, as `predict` takes them."""
+        """The known rows that say most about each held-out row, as `predict` takes them; (rows, count)."""
+        if not count:
+            return np.empty((self.rows.n, 0), dtype=np.intp)
         gram, N = Gram(kernel, self.known.X, self.compute), self.known.N(float(np.min(noise)))
         near = gram.nearest(self.rows.X, candidates(count, self.known.n))
         return gram.most_informative(self.rows.X, near, N, count)
@@ -212,7 +217,7 @@ class LeaveOut:
         single = np.full(self.rows.n, -1)
         return np.concatenate([single if groups is None else groups for groups in self.parts])
 
-    @property
+    @cached_property
     def parts(self) -> list[np.ndarray | None]:
         """Groups; or single rows, and with up to three features blocks as well, as in `HeldOut.split`."""
         if self.groups is None and self.rows.X.shape[1] <= SPATIAL and self.rows.n >= 2 * BLOCK_ROWS:

@@ -3,8 +3,9 @@
 The best point seen is returned whatever ends a stage: convergence, the clock, Ctrl-C.
 """
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +63,34 @@ class Enough(Exception):  # noqa: N818 (no error)
     """The callback asked to stop."""
 
 
+class Timed:
+    """What has a time limit: `seconds` since it `began`; None: no limit."""
+
+    seconds: float | None
+    began: float
+
+    @property
+    def left(self) -> float:
+        return np.inf if self.seconds is None else self.seconds - (time.perf_counter() - self.began)
+
+    def tick(self) -> None:
+        if self.left <= 0:
+            raise OutOfTime
+
+
+@contextlib.contextmanager
+def ending(work: Any) -> Iterator[None]:
+    """Notes in `work.ended` what stopped it early: the clock, the callback, or Ctrl-C."""
+    try:
+        yield
+    except OutOfTime:
+        work.ended = Ending.BUDGET
+    except Enough:
+        work.ended = Ending.STOPPED
+    except KeyboardInterrupt:
+        work.ended = Ending.INTERRUPTED
+
+
 @dataclass(frozen=True, eq=False)
 class Before:
     """Where an attempt began, and by how much it must lower the objective."""
@@ -75,7 +104,7 @@ class Before:
 
 
 @dataclass(eq=False)
-class Run:
+class Run(Timed):
     """Shared by the stages of one call: the best point so far, the clock, the trace."""
 
     space: Space
@@ -94,14 +123,6 @@ class Run:
     tolerance: float = 1e7 * float(np.finfo(np.float64).eps)
     shared: Shared | None = None  # if the space is that of a reduced kernel
     before: "Before | None" = None  # an attempt
-
-    @property
-    def left(self) -> float:
-        return np.inf if self.seconds is None else self.seconds - (time.perf_counter() - self.began)
-
-    def tick(self) -> None:
-        if self.left <= 0:
-            raise OutOfTime
 
     @property
     def kernel(self) -> Kernel:

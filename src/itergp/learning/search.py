@@ -14,7 +14,7 @@ from itergp.learning.evaluation import summed
 from itergp.learning.exact import exact
 from itergp.learning.heldout import HeldOut, LeaveOut
 from itergp.learning.parameters import RANGES, Objective, Ranges, Space
-from itergp.learning.run import Enough, Learned, OutOfTime, Record, Run, Stage
+from itergp.learning.run import Enough, Learned, OutOfTime, Record, Run, Stage, Timed
 from itergp.linalg.compute import Compute
 
 SCORING = 0.1  # of the time, for one prediction of held-out rows: otherwise the likelihood chooses
@@ -23,7 +23,7 @@ Stages = Callable[[Run], Iterator[Stage]]
 
 
 @dataclass(eq=False)
-class Search:
+class Search(Timed):
     """Candidates by name; `best` is the one chosen so far."""
 
     rows: Rows
@@ -39,21 +39,12 @@ class Search:
     best: Candidate | None = None
     trace: list[Record] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
-    at_bounds: dict[str, tuple[str, ...]] = field(default_factory=dict)  # parameters, by candidate
     scoring: float = 0.0  # seconds of the last prediction of held-out rows
     ended: Ending = Ending.CONVERGED
 
     @property
     def d(self) -> int:
         return self.rows.X.shape[1]
-
-    @property
-    def left(self) -> float:
-        return np.inf if self.seconds is None else self.seconds - (time.perf_counter() - self.began)
-
-    def tick(self) -> None:
-        if self.left <= 0:
-            raise OutOfTime
 
     def enter(self, candidate: Candidate) -> Candidate:
         self.candidates[candidate.name] = candidate
@@ -90,10 +81,15 @@ class Search:
 
     def reached(self, candidate: Candidate, run: Run, rows: Rows) -> Candidate:
         """Where a run is, with a price for each hyper-parameter (BIC), so that candidates compare."""
-        kernel, noise, self.at_bounds[candidate.name] = run.found()
+        kernel, noise, at_bounds = run.found()
         price = 0.5 * run.space.lower.size * float(np.log(rows.total)) / rows.total
         return replace(
-            candidate, kernel=kernel, noise=noise, objective=float(run.objective + price), held=None
+            candidate,
+            kernel=kernel,
+            noise=noise,
+            objective=float(run.objective + price),
+            at_bounds=at_bounds,
+            held=None,
         )
 
     def scored(self, candidate: Candidate, held: HeldOut | LeaveOut) -> Candidate:
@@ -112,16 +108,15 @@ class Search:
             self.scoring = time.perf_counter() - began
         return replace(candidate, held=found)
 
-    def go_on(self, held: HeldOut | LeaveOut, make: Stages, ranges: Ranges = RANGES) -> Candidate:
-        """More stages from the best point; where held-out rows say that it was better before, it stays.
+    def go_on(
+        self, candidate: Candidate, held: HeldOut | LeaveOut, make: Stages, ranges: Ranges = RANGES
+    ) -> Candidate:
+        """The candidate after more stages; where held-out rows say that it was better before, as it was.
         Without time to ask them, the likelihood is believed."""
-        best = self.best
-        assert best is not None
-        more = self.scored(self.learned(best, self.rows, make, ranges=ranges), held)
+        more = self.scored(self.learned(candidate, self.rows, make, ranges=ranges), held)
         if more.held is not None:
-            more = chosen([more, replace(best, objective=more.objective)])
-        self.best = self.enter(more if np.isfinite(more.objective) else best)
-        return self.best
+            more = chosen([more, replace(candidate, objective=more.objective)])
+        return self.enter(more if np.isfinite(more.objective) else candidate)
 
     def result(self) -> Learned:
         """The chosen candidate; if there was no time to choose, the best of those that there are."""
@@ -135,7 +130,7 @@ class Search:
             best.objective,
             tuple(self.trace),
             tuple(self.stages),
-            self.at_bounds.get(best.name, ()),
+            best.at_bounds,
             self.ended,
             considered(there, best),
         )

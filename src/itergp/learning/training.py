@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 
 from itergp.data.rows import Rows
 from itergp.errors import InputError
-from itergp.learning.endings import Ending
 from itergp.learning.parameters import Space
-from itergp.learning.run import Enough, Learned, OutOfTime, Record, Run
+from itergp.learning.run import Learned, Record, Run, ending
 from itergp.learning.stages import METHODS, stages
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute
@@ -75,16 +74,9 @@ def learn_rows(
         raise InputError(f"fixed is {fixed!r}; expected a list of parameters, out of {known}.")
     space = Space.of(kernel, noise, rows, learn_noise, fixed=fixed)
     run = Run(space, space.vector(kernel, noise), seconds, callback)
-    try:
-        with blas_threads(compute.threads):
-            for name, objective, iterations in stages(method, rows, run, seed, compute):
-                run.minimise(name, objective, iterations)
-    except OutOfTime:
-        run.ended = Ending.BUDGET
-    except Enough:
-        run.ended = Ending.STOPPED
-    except KeyboardInterrupt:
-        run.ended = Ending.INTERRUPTED
+    with ending(run), blas_threads(compute.threads):
+        for name, objective, iterations in stages(method, rows, run, seed, compute):
+            run.minimise(name, objective, iterations)
     ended, (found, found_noise, at_bounds) = run.ended, run.found()
     kernel, noise = (found, found_noise) if method != "none" else (kernel, noise)
     return Learned(kernel, noise, run.objective, tuple(run.trace), tuple(run.stages), at_bounds, ended)
