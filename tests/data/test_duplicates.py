@@ -124,3 +124,32 @@ def test_digests_of_rows_on_a_grid_hardly_ever_agree(values):
     d = {2: 14, 4: 7, 30: 3, 40: 3}[len(values)]
     X = np.stack(np.meshgrid(*[values] * d), axis=-1).reshape(-1, d)
     assert len(np.unique(_digests(X))) == len(X)
+
+
+def test_copies_of_records_say_nothing_about_the_noise():
+    """Inputs and targets are equal: entered twice, or without noise. Only in the likelihood of deviations."""
+    X, y, _ = repeated()
+    once = merge_rows(X, y)
+    again = merge_rows(np.concatenate([X, X[:1] + 5.0, X[:1] + 5.0]), np.append(y, [0.4, 0.4]))
+    np.testing.assert_array_equal(np.flatnonzero(again.copied), [once.n])
+    assert again.counts[-1] == 2
+    assert again.within(NOISE) == pytest.approx(once.within(NOISE))
+    assert again.some(np.arange(once.n)).scatter == pytest.approx(once.scatter)
+    # a third record at that place, with another target: there is scatter, so they are no copies
+    more = merge_rows(np.concatenate([X, np.repeat(X[:1] + 5.0, 3, axis=0)]), np.append(y, [0.4, 0.4, 0.9]))
+    assert more.copied is None
+
+
+def test_equal_targets_are_no_copies_where_y_takes_few_values():
+    X, y, _ = repeated()
+    assert merge_rows(np.concatenate([X, X[:9]]), np.rint(2 * np.append(y, y[:9]))).copied is None
+
+
+def test_records_that_were_entered_twice_do_not_make_the_noise_vanish():
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 9, (150, 4)).astype(float)
+    y = np.sin(X[:, 0]) + 0.7 * rng.standard_normal(150)
+    clean, copied = (
+        IterGPRegressor().fit(np.concatenate([X, X[:k]]), np.append(y, y[:k])).noise_ for k in (0, 5)
+    )
+    assert copied == pytest.approx(clean, rel=0.5)

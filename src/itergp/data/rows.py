@@ -16,6 +16,7 @@ from itergp.errors import InputError
 from itergp.validate import Array, finite, inputs, targets
 
 NOTHING = 1e-24  # of a variance: rounding alone
+DISTINCT = 0.5  # of the rows: with more values than that, y is continuous
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,8 @@ class Rows:
     counts: Array  # (u,)
     # sum of squares of the observations around the means of their rows: a number, or one per target
     scatter: Any
+    # rows whose observations are copies of one record, which says nothing about the noise; None: there are none
+    copied: Array | None = None
 
     @staticmethod
     def of(X: ArrayLike, y: ArrayLike, counts: ArrayLike | None = None, scatter: ArrayLike = 0.0) -> "Rows":
@@ -92,13 +95,15 @@ class Rows:
         """- log density of the deviations from the rows' means, and its slope in the noise.
 
         A group of c observations has the density of its mean, N(.; f, noise / c), times
-        (2 pi noise)^(-(c - 1) / 2) c^(-1/2) exp(-deviations / (2 noise)).
+        (2 pi noise)^(-(c - 1) / 2) c^(-1/2) exp(-deviations / (2 noise)). Copies of a record have no such
+        factor: a handful of them would drive the noise of all rows to zero.
         """
-        lost, scatter = self.t * (self.total - self.n), float(np.sum(self.scatter))
+        counts = self.counts if self.copied is None else self.counts[~self.copied]
+        lost, scatter = self.t * float((counts - 1).sum()), float(np.sum(self.scatter))
         if lost == 0.0 and scatter == 0.0:
             return 0.0, 0.0
         value = 0.5 * (
-            scatter / noise + lost * np.log(2.0 * np.pi * noise) + self.t * float(np.log(self.counts).sum())
+            scatter / noise + lost * np.log(2.0 * np.pi * noise) + self.t * float(np.log(counts).sum())
         )
         return float(value), 0.5 * (lost - scatter / noise) / noise
 
@@ -122,16 +127,17 @@ class Rows:
 
     def some(self, chosen: Array) -> "Rows":
         """A subset of the rows, with their share of the scatter."""
-        lost = self.total - self.n
-        share = float((self.counts[chosen] - 1.0).sum()) / lost if lost > 0 else 0.0
-        return Rows(self.X[chosen], self.y[chosen], self.counts[chosen], share * self.scatter)
+        copied = None if self.copied is None else self.copied[chosen]
+        lost = self.counts - 1.0 if self.copied is None else (self.counts - 1.0) * ~self.copied
+        share = float(lost[chosen].sum() / lost.sum()) if lost.any() else 0.0
+        return Rows(self.X[chosen], self.y[chosen], self.counts[chosen], share * self.scatter, copied)
 
     def absorb(self, X: Array, y: Array) -> "Rows":
         """Add rows: those with known inputs merge into existing rows, the others are appended."""
         more = _merge(
             np.concatenate([self.X, X]), np.concatenate([self.y, y]), np.concatenate([self.counts, _ones(X)])
         )
-        return replace(more, scatter=self.scatter + more.scatter)
+        return replace(more, scatter=self.scatter + more.scatter, copied=None)
 
     def append(self, X: Array, y: Array) -> "Rows":
         """Add rows without merging."""
@@ -176,8 +182,22 @@ def _merge(X: Array, y: Array, weights: Array) -> Rows:
     shift = np.zeros((len(first), *y.shape[1:]))
     np.add.at(shift, group, w * (y - y[first][group]))
     mean = y[first] + shift / counts.reshape(-1, *[1] * (y.ndim - 1))
-    scatter = (w * (y - mean[group]) ** 2).sum(axis=0)
-    return Rows(X[first], mean, counts, float(scatter) if y.ndim == 1 else scatter)
+    deviations = y - mean[group]
+    scatter = (w * deviations**2).sum(axis=0)
+    copied = _copied(group, deviations, counts, y)
+    return Rows(X[first], mean, counts, float(scatter) if y.ndim == 1 else scatter, copied)
+
+
+def _copied(group: Array, deviations: Array, counts: Array, y: Array) -> Array | None:
+    """Which rows are copies of one record: inputs and targets are equal.
+
+    Where y takes few values (counts, grades), equal ones are no surprise: then none are copies. Otherwise they
+    are, whether there is noise or not: without noise, the other rows show it.
+    """
+    differ = deviations.reshape(len(deviations), -1).any(axis=1)
+    copied = (counts > 1) & (np.bincount(group, differ, minlength=len(counts)) == 0)
+    records = counts.sum() - (counts - 1)[copied].sum()
+    return copied if copied.any() and len(np.unique(y, axis=0)) > DISTINCT * records else None
 
 
 def _ones(X: Array) -> Array:

@@ -105,8 +105,7 @@ def rescaled(candidate: Candidate, factor: float) -> Candidate:
 
 
 def chosen(candidates: Sequence[Candidate]) -> Candidate:
-    """The best on held-out rows; among those that these cannot tell from it, the best by its objective, and
-    without a linear part if possible.
+    """The best on held-out rows; among those that these cannot tell from it, the best by its objective.
 
     By the objective alone, if not all of them have predicted these rows.
     """
@@ -114,7 +113,7 @@ def chosen(candidates: Sequence[Candidate]) -> Candidate:
         return min(candidates, key=lambda one: one.objective)
     best = max(candidates, key=lambda one: one.score)
     tied = [one for one in candidates if _tied(one, best)]
-    return min(tied, key=lambda one: (one.name.endswith(LINEAR), one.objective))
+    return min(tied, key=lambda one: one.objective)
 
 
 def _tied(one: Candidate, best: Candidate) -> bool:

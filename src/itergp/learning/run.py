@@ -93,7 +93,7 @@ def ending(work: Any) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Before:
-    """Where an attempt began, and by how much it must lower the objective."""
+    """Where an attempt began, and by how much it must lower the objective for each feature that it adds."""
 
     shared: Shared | None
     space: Space
@@ -101,6 +101,7 @@ class Before:
     objective: float
     ended: Ending
     price: float
+    outer: "Before | None"  # of the attempt that this one is part of
 
 
 @dataclass(eq=False)
@@ -148,7 +149,7 @@ class Run(Timed):
         self.theta = self.space.vector(kernel, noise)
 
     def attempt(self, shared: Shared, kernel: Kernel, noise: Any, rows: Rows, price: float) -> None:
-        """The same, for a stage that must lower the objective by `price`: see `settle`."""
+        """The same, for stages that must lower the objective by `price` for each feature: see `settle`."""
         self.remember(price)
         self.reduce(shared, kernel, noise, rows)
 
@@ -158,25 +159,25 @@ class Run(Timed):
         self.theta = theta
 
     def remember(self, price: float) -> None:
-        self.before = Before(self.shared, self.space, self.theta, self.objective, self.ended, price)
+        self.before = Before(
+            self.shared, self.space, self.theta, self.objective, self.ended, price, self.before
+        )
 
     def settle(self) -> bool:
         """After an attempt: whether it was worth its price; if not, it is undone."""
-        before, self.before = self.before, None
-        if before is None or before.objective - self.objective > before.price:
+        if (before := self.before) is None:
             return True
-        self.shared, self.space, self.theta, self.objective = (
-            before.shared,
-            before.space,
-            before.theta,
-            before.objective,
-        )
-        self.ended = before.ended
+        self.before = before.outer
+        if before.objective - self.objective > before.price * (_chosen(self.shared) - _chosen(before.shared)):
+            return True
+        self.shared, self.space, self.theta = before.shared, before.space, before.theta
+        self.objective, self.ended = before.objective, before.ended
         return False
 
     def found(self) -> tuple[Kernel, Any, tuple[str, ...]]:
         """The kernel, the noise, and the parameters that ended at the edge of their range."""
-        self.settle()
+        while self.before is not None:
+            self.settle()
         (kernel, noise), names = self.space.values(self.theta), self.space.at_bounds(self.theta)
         if self.shared is None:
             return kernel, noise, names
@@ -222,3 +223,8 @@ class Run(Timed):
                 self.objective = reached
             self.theta = best
             self.per_evaluation = (time.perf_counter() - began) / max(1, evaluations)
+
+
+def _chosen(shared: Shared | None) -> int:
+    """The number of features with a lengthscale of their own."""
+    return 0 if shared is None else len(shared.chosen)

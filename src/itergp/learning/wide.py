@@ -10,7 +10,7 @@ direct differences, and then an evaluation costs no more for many features than 
 non-negative, so nothing cancels.
 
 A feature is a candidate if the likelihood would rise most when the kernel is multiplied by 1 + e h(x_c)
-h(x'_c), for h the feature or its square, standardised. It is kept if the likelihood gains at least log d +
+h(x'_c), for h the feature, or a cosine of its ranks with up to two periods, standardised. It is kept if the likelihood gains at least log d +
 log(n) / 2 nats: the price of choosing one of d (the extended BIC), so that features are not chosen by chance.
 """
 
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from scipy.linalg.blas import dsymm
 from scipy.spatial.distance import cdist
+from scipy.stats import rankdata
 
 from itergp.data.rows import Rows
 from itergp.learning.endings import Ending
@@ -46,6 +47,8 @@ ROWS_PER_CHOSEN, MOST_CHOSEN = 10, 64
 FIRST = 2  # candidates at once; doubled after each success
 STRIP = 128  # rows of K at once, which fit in the cache
 FEATURES = 512  # features scored between two ticks
+HALF_PERIODS = (2, 3, 4)  # of the cosines of a feature that may matter
+NOISY, NOTHING = 0.5, 5  # of the variance, and iterations, where features are chosen from nothing
 TOLERANCE = 1e-5  # nats per observation: a thousandth of what a feature must gain
 STEP = 3e-6  # in log s: its central differences have an error of about 1e-11 of k
 
@@ -206,8 +209,11 @@ class SharedLikelihood:
         gains = []
         for start in range(0, self.rows.X.shape[1], FEATURES):
             self.tick()
-            h = _standardised(self.rows.X[:, start : start + FEATURES])
-            gains.append([-(H * dsymm(1.0, W, H, lower=1)).sum(axis=0) for H in (h, _standardised(h**2))])
+            x = self.rows.X[:, start : start + FEATURES]
+            ranks = rankdata(x, axis=0) / self.rows.n  # outliers cannot dominate, whatever the distribution
+            waves = (np.cos(np.pi * halves * ranks) for halves in HALF_PERIODS)
+            functions = map(_standardised, (x, *waves))
+            gains.append([-(H * dsymm(1.0, W, H, lower=1)).sum(axis=0) for H in functions])
         return np.concatenate([np.max(some, axis=0) for some in gains])
 
 
@@ -244,6 +250,7 @@ def stages(rows: Rows, run: "Run", seed: int, most: int, choose: bool = True) ->
         yield f"{_named(run)}, {size} rows", _objective(likelihood, run), 15 if size > SOME_ROWS else 30
         if choose and shared.chooses and size == min(SOME_ROWS, rows.n):
             yield from _choosing(likelihood, run, rows)
+            yield from _alone(likelihood, run, rows)
             if run.ended is Ending.LIMIT:
                 yield f"{_named(run)}, {size} rows", _objective(likelihood, run), 15
 
@@ -259,13 +266,30 @@ def _objective(likelihood: SharedLikelihood, run: "Run") -> Objective:
     return run.summed(likelihood.rows, lambda rows: replace(likelihood, shared=shared, rows=rows))
 
 
+def _price(likelihood: SharedLikelihood) -> float:
+    """What a feature must gain, in nats per observation: that of choosing one of d (the extended BIC)."""
+    some = likelihood.rows
+    return float(np.log(some.X.shape[1]) + 0.5 * np.log(some.n)) / some.total
+
+
+def _alone(likelihood: SharedLikelihood, run: "Run", rows: Rows) -> Iterator["Stage"]:
+    """Features chosen once more, from nothing: a constant, and all else noise.
+
+    Where few features matter, the distance of all of them tells which rows are alike by chance, and a short
+    lengthscale makes noise of every row: no feature can improve on that. Kept if it is worth more.
+    """
+    (_, noise), shared = run.space.values(run.theta), replace(likelihood.shared, chosen=())
+    begin = shared.reduced(run.kernel, RANGES.length[1])
+    run.attempt(shared, begin, np.maximum(noise, NOISY * rows.variance), rows, _price(likelihood))
+    yield f"{_named(run)}, from nothing", _objective(likelihood, run), NOTHING
+    yield from _choosing(likelihood, run, rows)
+    run.settle()
+
+
 def _choosing(likelihood: SharedLikelihood, run: "Run", rows: Rows) -> Iterator["Stage"]:
     """Add features for as long as they pay off."""
-    n, d = likelihood.rows.n, rows.X.shape[1]
-    price, room = (
-        (np.log(d) + 0.5 * np.log(n)) / likelihood.rows.total,
-        min(MOST_CHOSEN, n // ROWS_PER_CHOSEN),
-    )
+    n, price = likelihood.rows.n, _price(likelihood)
+    room = min(MOST_CHOSEN, n // ROWS_PER_CHOSEN)
     batch, gains, spread = FIRST, None, rows.spread
     while batch and run.shared and len(run.shared.chosen) + batch <= room:
         kernel, noise = run.space.values(run.theta)
@@ -274,7 +298,7 @@ def _choosing(likelihood: SharedLikelihood, run: "Run", rows: Rows) -> Iterator[
             gains[list(run.shared.chosen)] = -np.inf
         candidates = np.argsort(-gains, kind="stable")[:batch]
         shared, begin = run.shared.also(kernel, candidates, spread)
-        run.attempt(shared, begin, noise, rows, price * batch)
+        run.attempt(shared, begin, noise, rows, price)
         yield f"{_named(run)}, {n} rows", _objective(likelihood, run), 15
         if run.settle():
             batch, gains = 2 * batch, None
