@@ -166,7 +166,7 @@ def test_given_lengthscales_keep_their_ratios():
     plain = learn(X, y - y.mean(), ard(80), 0.1)
     # as rates: where features do not matter, the likelihood is flat in their lengthscales
     np.testing.assert_allclose(
-        units / found.kernel.kernel.lengthscale, 1.0 / plain.kernel.kernel.lengthscale, rtol=1e-2, atol=1e-4
+        units / found.kernel.kernel.lengthscale, 1.0 / plain.kernel.kernel.lengthscale, rtol=2e-2, atol=5e-3
     )
 
 

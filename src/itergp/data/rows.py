@@ -29,7 +29,7 @@ class Rows:
     counts: Array  # (u,)
     # sum of squares of the observations around the means of their rows: a number, or one per target
     scatter: Any
-    # rows whose observations are copies of one record, which says nothing about the noise; None: there are none
+    # rows whose observations are copies of one record, which say nothing about the noise; None: none
     copied: Array | None = None
 
     @staticmethod
@@ -191,8 +191,8 @@ def _merge(X: Array, y: Array, weights: Array) -> Rows:
 def _copied(group: Array, deviations: Array, counts: Array, y: Array) -> Array | None:
     """Which rows are copies of one record: inputs and targets are equal.
 
-    Where y takes few values (counts, grades), equal ones are no surprise: then none are copies. Otherwise they
-    are, whether there is noise or not: without noise, the other rows show it.
+    Where y takes few values (counts, grades), equal ones are no surprise: then none are copies. Otherwise
+    they are, whether there is noise or not: without noise, the other rows show it.
     """
     differ = deviations.reshape(len(deviations), -1).any(axis=1)
     copied = (counts > 1) & (np.bincount(group, differ, minlength=len(counts)) == 0)

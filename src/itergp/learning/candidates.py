@@ -38,6 +38,7 @@ class Candidate:
     objective: float = np.inf  # nats per observation on the rows that it was learned on; lower is better
     held: Scores | None = None  # on held-out rows
     at_bounds: tuple[str, ...] = ()  # parameters at the end of their range
+    tied: bool = True  # the columns of a category share a lengthscale
 
     @property
     def profile(self) -> str:

@@ -30,6 +30,8 @@ from itergp.linalg.libraries import require_working_room
 PROBED, MOST_NEIGHBOURS = 300, 120  # rows and neighbours, to see how many neighbours it takes
 SETTLED = 0.02  # nats per observation that more neighbours may change
 SHORT = 60.0  # seconds: below, fewer rows are held out
+# other smoothnesses that go on to more rows: within so many nats per observation of the best, at most so many
+CLOSE, OTHERS = 0.1, 2
 LATER = 0.6  # of the time, that the last stage should have
 
 
@@ -77,7 +79,8 @@ def _small(search: Search, few: Rows) -> None:
     found = list(search.candidates.values())
     if few.n < rows.n:
         found = [search.enter(search.learned(one, rows, exactly(search, rows))) for one in _finalists(search)]
-    search.best = chosen([search.enter(search.scored(one, held)) for one in found])
+    search.best = best = chosen([search.enter(search.scored(one, held)) for one in found])
+    search.best = search.released(best, held, exactly(search, rows))
     _without_noise(search, held, [exactly(search, rows)])
     _rescale(search)
 
@@ -106,12 +109,14 @@ def _by(search: Search, method: str, few: Rows) -> None:
 
 
 def _finalists(search: Search) -> list[Candidate]:
-    """The best one, the best of another smoothness, and the best of the other kind: with one lengthscale, or
+    """The best one, the best of other smoothnesses, and the best of the other kind: with one lengthscale, or
     one for each feature. A few rows may mislead about any of these."""
     best, *others = sorted(search.candidates.values(), key=lambda one: one.objective)
-    rougher = [one for one in others if one.profile != best.profile][:1]
-    apart = [one for one in others if one.shares != best.shares and one not in rougher][:1]
-    return [best, *rougher, *apart]
+    by_profile = {one.profile: one for one in reversed(others) if one.profile != best.profile}
+    ranked = sorted(by_profile.values(), key=lambda one: one.objective)
+    close = [one for i, one in enumerate(ranked) if not i or one.objective < best.objective + CLOSE]
+    apart = [one for one in others if one.shares != best.shares and one not in close][:1]
+    return [best, *close[:1], *apart, *close[1:OTHERS]]
 
 
 def _by_a_batch(search: Search, held: HeldOut) -> Candidate:

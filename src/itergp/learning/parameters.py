@@ -6,7 +6,7 @@ So every parameter has a range, in units of the data, and a prior so wide that a
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,9 @@ class Space:
     learn_noise: bool
     noise: Any  # its starting value: one for all targets, or one per target
     observations: float
+    # where parameters are tied: the logarithm of parameter p is theta[index[p]] + offset[p]
+    index: np.ndarray | None = None
+    offset: np.ndarray | float = 0.0
 
     @staticmethod
     def of(
@@ -119,6 +122,25 @@ class Space:
             kernel, tuple(paths), tuple(sizes), lower, upper, middles, width, learn_noise, noise, rows.total
         )
 
+    def tied(self, features: np.ndarray, factors: np.ndarray) -> "Space":
+        """The same, where columns of one feature share a lengthscale, times the factor of each column."""
+        index, offset, first = [], [], 0
+        for path, size in zip((*self.paths, "noise"), (*self.sizes, None), strict=True):
+            size = self.lower.size - sum(self.sizes) if size is None else size
+            tied = path.endswith("lengthscale") and size == features.size
+            index.append(first + (features if tied else np.arange(size)))
+            offset.append(np.log(factors) if tied else np.zeros(size))
+            first = int(index[-1].max(initial=first - 1)) + 1
+        of, shift = np.concatenate(index), np.concatenate(offset)
+        parts = [_means(of, part - shift) for part in (self.lower, self.upper, self.centre)]
+        lower, upper, centre = parts
+        width = _means(of, self.width)
+        return replace(self, lower=lower, upper=upper, centre=centre, width=width, index=of, offset=shift)
+
+    def _each(self, theta: np.ndarray) -> np.ndarray:
+        """The logarithm of every parameter."""
+        return theta if self.index is None else theta[self.index] + self.offset
+
     @property
     def whole(self) -> bool:
         """Whether all parameters of the kernel are learned."""
@@ -133,10 +155,12 @@ class Space:
         values = [np.atleast_1d(np.asarray(found[path], dtype=np.float64)) for path in self.paths]
         if self.learn_noise:
             values.append(np.maximum(np.atleast_1d(noise), 1e-300))
-        return np.clip(np.log(np.concatenate(values)) if values else np.zeros(0), self.lower, self.upper)
+        theta = np.log(np.concatenate(values)) if values else np.zeros(0)
+        theta = theta if self.index is None else _means(self.index, theta - self.offset)
+        return np.clip(theta, self.lower, self.upper)
 
     def values(self, theta: np.ndarray) -> tuple[Kernel, Any]:
-        exp, found, start = np.exp(theta), parameters(self.kernel), 0
+        exp, found, start = np.exp(self._each(theta)), parameters(self.kernel), 0
         changes: dict[str, Any] = {}
         for path, size in zip(self.paths, self.sizes, strict=True):
             part = exp[start : start + size]
@@ -152,7 +176,8 @@ class Space:
         parts = [np.atleast_1d(np.asarray(evaluation.kernel[path], dtype=np.float64)) for path in self.paths]
         if self.learn_noise:
             parts.append(np.atleast_1d(evaluation.noise))
-        return np.exp(theta) * np.concatenate(parts) if parts else np.zeros(0)
+        slopes = np.exp(self._each(theta)) * np.concatenate(parts) if parts else np.zeros(0)
+        return slopes if self.index is None else np.bincount(self.index, slopes)
 
     def prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """- log p(theta) per observation, up to a constant, and its gradient."""
@@ -172,7 +197,13 @@ class Space:
             for i in range(size)
         ]
         names += self.noise_names if self.learn_noise else []
+        edge = edge if self.index is None else edge[self.index]
         return tuple(name for name, hit in zip(names, edge, strict=True) if hit)
+
+
+def _means(index: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Of the values with each index."""
+    return np.bincount(index, values) / np.bincount(index)
 
 
 def is_composite(kernel: Kernel) -> bool:

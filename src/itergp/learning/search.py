@@ -3,10 +3,12 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from itergp.data.categories import features_of, same_distance
 from itergp.data.rows import Rows
 from itergp.learning.candidates import FIRST, Candidate, chosen, considered, start_of
 from itergp.learning.endings import Ending
@@ -15,6 +17,7 @@ from itergp.learning.exact import exact
 from itergp.learning.heldout import HeldOut, LeaveOut
 from itergp.learning.parameters import RANGES, Objective, Ranges, Space
 from itergp.learning.run import Enough, Learned, OutOfTime, Record, Run, Stage, Timed
+from itergp.limits import EXACT_LIKELIHOOD_ROWS
 from itergp.linalg.compute import Compute
 
 SCORING = 0.1  # of the time, for one prediction of held-out rows: otherwise the likelihood chooses
@@ -46,6 +49,13 @@ class Search(Timed):
     def d(self) -> int:
         return self.rows.X.shape[1]
 
+    @cached_property
+    def categories(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The feature of each column and factors within it, where columns are those of categories: these
+        share a lengthscale, unless there are rows enough for one each."""
+        features = features_of(self.rows.X) if self.rows.n <= EXACT_LIKELIHOOD_ROWS else np.arange(self.d)
+        return None if features[-1] == self.d - 1 else (features, same_distance(self.rows.X, features))
+
     def enter(self, candidate: Candidate) -> Candidate:
         self.candidates[candidate.name] = candidate
         return candidate
@@ -64,6 +74,7 @@ class Search(Timed):
     ) -> Candidate:
         """The candidate after these stages, in units of these rows. There is time left to predict with it."""
         space = Space.of(candidate.kernel, candidate.noise, rows, self.learn_noise, ranges=ranges)
+        space = space.tied(*self.categories) if self.categories and candidate.tied else space
         limit = None if self.seconds is None else self.seconds - SCORES * self.scoring
         run = Run(space, space.vector(candidate.kernel, candidate.noise), limit, self.callback, self.began)
         run.trace, run.stages = self.trace, self.stages
@@ -117,6 +128,13 @@ class Search(Timed):
         if more.held is not None:
             more = chosen([more, replace(candidate, objective=more.objective)])
         return self.enter(more if np.isfinite(more.objective) else candidate)
+
+    def released(self, candidate: Candidate, held: HeldOut | LeaveOut, make: Stages) -> Candidate:
+        """With a lengthscale for each column of a category, where held-out rows ask for it."""
+        if self.categories is None or candidate.shares or candidate.held is None:
+            return candidate
+        more = self.learned(replace(candidate, tied=False), self.rows, make)
+        return self.enter(chosen([candidate, self.scored(more, held)]))
 
     def result(self) -> Learned:
         """The chosen candidate; if there was no time to choose, the best of those that there are."""
