@@ -1,0 +1,96 @@
+// The binding of the search tree, and how it is built.
+#include <cmath>
+#include <limits>
+
+#include "bind.h"
+#include "tree.h"
+
+namespace {
+
+using namespace itergp;
+
+constexpr double NOWHERE = std::numeric_limits<double>::infinity();
+
+// Splits the rows first to last at the middle of their widest feature, at a whole number of leaves, and so on; returns the node.
+std::int32_t build(Tree& tree, const double* F, std::vector<std::int32_t>& order, std::ptrdiff_t first, std::ptrdiff_t last) {
+    const auto at = std::int32_t(tree.nodes.size());
+    const int d = tree.features;
+    std::vector<double> box(std::size_t(2 * d), NOWHERE);
+    std::fill(box.begin() + d, box.end(), -NOWHERE);
+    for (std::ptrdiff_t i = first; i < last; ++i) {
+        const double* x = F + order[i] * std::ptrdiff_t(d);
+        for (int f = 0; f < d; ++f) {
+            box[f] = std::min(box[f], x[f]);
+            box[d + f] = std::max(box[d + f], x[f]);
+        }
+    }
+    int widest = 0;
+    for (int f = 1; f < d; ++f)
+        if (box[d + f] - box[f] > box[d + widest] - box[widest]) widest = f;
+    tree.nodes.push_back({-1, -1, std::int32_t(first / LEAF)});
+    tree.boxes.insert(tree.boxes.end(), box.begin(), box.end());
+    if (last - first > LEAF) {
+        const std::ptrdiff_t middle = first + ((last - first) / 2 + LEAF - 1) / LEAF * LEAF;
+        const auto before = [&](std::int32_t a, std::int32_t b) {
+            return F[a * std::ptrdiff_t(d) + widest] < F[b * std::ptrdiff_t(d) + widest];
+        };
+        std::nth_element(order.begin() + first, order.begin() + middle, order.begin() + last, before);
+        const std::int32_t left = build(tree, F, order, first, middle), right = build(tree, F, order, middle, last);
+        tree.nodes[at].left = left;
+        tree.nodes[at].right = right;
+    }
+    return at;
+}
+
+struct SearchTree {
+    Tree tree;
+
+    explicit SearchTree(Matrix<const double> F) {
+        const auto n = std::ptrdiff_t(F.shape(0)), leaves = (n + LEAF - 1) / LEAF;
+        expect(n > 0 && n < std::numeric_limits<std::int32_t>::max() && F.shape(1) > 0, "F must have rows and features");
+        const double* from = F.data();
+        for (std::ptrdiff_t i = 0; i < n * std::ptrdiff_t(F.shape(1)); ++i) expect(std::isfinite(from[i]), "F is not finite");
+        tree.features = int(F.shape(1));
+        const nb::gil_scoped_release unlocked;
+        std::vector<std::int32_t> order(std::size_t(n), 0);
+        for (std::ptrdiff_t i = 0; i < n; ++i) order[i] = std::int32_t(i);
+        build(tree, from, order, 0, n);
+        tree.points.assign(std::size_t(leaves * LEAF * tree.features), NOWHERE);
+        tree.rows.assign(std::size_t(leaves * LEAF), -1);
+        for (std::ptrdiff_t i = 0; i < n; ++i) {
+            tree.rows[i] = order[i];
+            for (int f = 0; f < tree.features; ++f)
+                tree.points[(i / LEAF * tree.features + f) * LEAF + i % LEAF] = from[order[i] * std::ptrdiff_t(tree.features) + f];
+        }
+    }
+
+    // The queries, leaf by leaf.
+    std::vector<std::int32_t> by_place(const double* queries, std::ptrdiff_t count) const {
+        std::vector<std::int32_t> order(std::size_t(count), 0), leaf(std::size_t(count), 0);
+        for (std::ptrdiff_t q = 0; q < count; ++q) {
+            order[q] = std::int32_t(q);
+            if (count > 1) leaf[q] = ITERGP_DISPATCH(home)(tree, queries + q * tree.features);
+        }
+        std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return leaf[a] < leaf[b]; });
+        return order;
+    }
+
+    void nearest(Matrix<const double> queries, Matrix<std::int32_t> found, int threads) const {
+        expect_threads(threads);
+        expect(int(queries.shape(1)) == tree.features, "queries do not have the features of the tree");
+        expect(queries.shape(0) < std::size_t(std::numeric_limits<std::int32_t>::max()), "too many queries");
+        expect(found.shape(0) == queries.shape(0) && found.shape(1) > 0, "found does not have one row per query");
+        const nb::gil_scoped_release unlocked;
+        const auto order = by_place(queries.data(), std::ptrdiff_t(queries.shape(0)));
+        const Nearby task{&tree, queries.data(), order.data(), found.data(), int(found.shape(1))};
+        in_threads(0, std::ptrdiff_t(order.size()), threads, [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(nearby)(task, range); });
+    }
+};
+
+}  // namespace
+
+void bind_tree(nb::module_& m) {
+    nb::class_<SearchTree>(m, "SearchTree")
+        .def(nb::init<Matrix<const double>>(), nb::arg("F").noconvert())
+        .def("nearest", &SearchTree::nearest, nb::arg("queries").noconvert(), nb::arg("found").noconvert(), nb::arg("threads"));
+}

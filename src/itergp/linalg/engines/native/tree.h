@@ -1,0 +1,45 @@
+// A search tree over points: boxes around the points of each node, and leaves whose points lie side by side in vectors.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tiles.h"
+
+namespace itergp {
+
+constexpr int LEAF = 64;  // points of a leaf
+
+struct Node {
+    std::int32_t left, right;  // children, or -1 in a leaf
+    std::int32_t leaf;         // its number
+};
+
+struct Tree {
+    int features;
+    std::vector<Node> nodes;           // the first one is the root
+    std::vector<double> boxes;         // [node][2][features]: the least and the largest of each feature
+    std::vector<double> points;        // [leaf][feature][LEAF], infinite where there is none
+    std::vector<std::int32_t> rows;    // [leaf][LEAF]
+};
+
+// The `count` points nearest to each query, nearest first, those with smaller numbers first where distances are equal.
+struct Nearby {
+    const Tree* tree;
+    const double* queries;     // queries x features
+    const std::int32_t* order; // in which queries are answered: those near each other read the same leaves
+    std::int32_t* found;       // queries x count, -1 where there are not so many
+    int count;
+};
+
+#define ITERGP_DECLARE_TREE(isa)                       \
+    namespace isa {                                    \
+    void nearby(const Nearby& task, Range queries);    \
+    std::int32_t home(const Tree& tree, const double* x); \
+    }
+
+ITERGP_DECLARE_TREE(baseline)
+ITERGP_DECLARE_TREE(avx2)
+ITERGP_DECLARE_TREE(avx512)
+
+}  // namespace itergp
