@@ -15,6 +15,12 @@ ROWS = 4  # rows of a panel of the search
 CHUNK = _tiles.CHUNK
 AMONG = {"all": 0, "others": 1, "earlier": 2}
 WORK_PER_CALL = 5e8  # distances, or operations on small matrices, between two ticks
+WORK_PER_THREAD = 4e6  # below which a thread takes longer to start, on a busy machine, than it would work
+
+
+def at_once(threads: int, work: float) -> int:
+    """As many threads as have enough to do."""
+    return max(1, min(threads, int(work / WORK_PER_THREAD)))
 
 
 def nearest(
@@ -53,6 +59,7 @@ def most_informative(
     as_terms = terms(parts, sizes)
     J, chosen = np.ascontiguousarray(J, dtype=np.int32), np.empty((len(X0), count), dtype=np.int32)
     work = J.shape[1] * count * (F.shape[1] + count / 2.0 + 20.0)
+    threads = at_once(threads, work * len(X0))
     step = threads * max(1, int(WORK_PER_CALL / work))
     for first in range(0, len(X0), step):
         tick()
