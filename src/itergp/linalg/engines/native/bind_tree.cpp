@@ -55,12 +55,27 @@ struct SearchTree {
         std::vector<std::int32_t> order(std::size_t(n), 0);
         for (std::ptrdiff_t i = 0; i < n; ++i) order[i] = std::int32_t(i);
         build(tree, from, order, 0, n);
-        tree.points.assign(std::size_t(leaves * LEAF * tree.features), NOWHERE);
-        tree.rows.assign(std::size_t(leaves * LEAF), -1);
-        for (std::ptrdiff_t i = 0; i < n; ++i) {
+        fill(from, order, leaves);
+    }
+
+    // Points in the order of the leaves, exactly and coarsely.
+    void fill(const double* from, const std::vector<std::int32_t>& order, std::ptrdiff_t leaves) {
+        const int d = tree.features;
+        const auto places = std::size_t(leaves * LEAF);
+        tree.points.assign(places * std::size_t(d), 0.0);
+        tree.coarse.assign(places * std::size_t(d), 0.0f);
+        tree.rows.assign(places, -1);
+        tree.centre.resize(std::size_t(d));
+        tree.reach = 0.0;
+        for (int f = 0; f < d; ++f) {
+            tree.centre[f] = 0.5 * tree.boxes[f] + 0.5 * tree.boxes[d + f];
+            tree.reach = std::max(tree.reach, tree.boxes[d + f] - tree.centre[f]);
+        }
+        for (std::ptrdiff_t i = 0; i < std::ptrdiff_t(order.size()); ++i) {
+            const double* x = from + order[i] * std::ptrdiff_t(d);
             tree.rows[i] = order[i];
-            for (int f = 0; f < tree.features; ++f)
-                tree.points[(i / LEAF * tree.features + f) * LEAF + i % LEAF] = from[order[i] * std::ptrdiff_t(tree.features) + f];
+            std::copy(x, x + d, tree.points.begin() + i * d);
+            for (int f = 0; f < d; ++f) tree.coarse[(i / LEAF * d + f) * LEAF + i % LEAF] = float(x[f] - tree.centre[f]);
         }
     }
 

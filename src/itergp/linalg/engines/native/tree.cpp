@@ -1,7 +1,9 @@
-// Nearest points by a search tree, in float64: a leaf is scanned as a whole, which is faster than going down to single points.
+// Nearest points by a search tree. A leaf is scanned as a whole, in float32: that halves what has to be read. What may be among
+// the nearest, given the rounding of these distances, is kept, and its distance taken in float64 at the end.
 #include "tree.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -12,29 +14,38 @@ namespace itergp {
 namespace ITERGP_ISA {
 namespace {
 
-using V = Vec<double>;
-constexpr int W = width<double>;
-constexpr double SLACK = 1.0 + 1e-12;  // for the rounding of distances to boxes
-
-using Candidate = std::pair<double, std::int32_t>;  // squared distance, row
+using V = Vec<float>;
+constexpr int W = width<float>;
+constexpr double UNIT = 6e-8;  // rounding of float32
 
 // The nearest so far, and some that came since: sorted out now and then, which takes less time than keeping an order.
 struct Found {
-    std::vector<Candidate> some;
-    std::size_t count;
-    double limit = std::numeric_limits<double>::infinity();
+    std::vector<std::pair<float, std::int32_t>> some;  // squared distance in float32, place
+    std::size_t count, next;
+    double slack = 0.0;                                // of distances in float32
+    float limit = std::numeric_limits<float>::infinity();
 
     explicit Found(int count) : count(std::size_t(count)) { some.reserve(2 * this->count + LEAF); }
 
-    void settle() {
-        if (some.size() > count) {
-            std::nth_element(some.begin(), some.begin() + std::ptrdiff_t(count) - 1, some.end());
-            some.resize(count);
-            limit = some.back().first;
-        }
+    // Distances in float32 err by the rounding of coordinates, and relatively by that of the sum of their squares.
+    void start(const Tree& tree, const double* x) {
+        double farthest = tree.reach;
+        for (int f = 0; f < tree.features; ++f) farthest = std::max(farthest, std::abs(x[f] - tree.centre[f]));
+        some.clear();
+        next = count + 1;
+        slack = 8.0 * UNIT * std::sqrt(double(tree.features)) * farthest;
+        limit = std::numeric_limits<float>::infinity();
     }
 
-    bool full() const { return some.size() >= (limit == std::numeric_limits<double>::infinity() ? count + 1 : 2 * count); }
+    // Of more than `count`, those that may be among the nearest.
+    void settle(int features) {
+        if (some.size() <= count) return;
+        std::nth_element(some.begin(), some.begin() + std::ptrdiff_t(count) - 1, some.end());
+        const double reach = std::sqrt(double(some[count - 1].first)) * (1.0 + 4.0 * UNIT * (features + 4)) + 2.0 * slack;
+        limit = float(reach * reach * (1.0 + 4.0 * UNIT));
+        some.erase(std::remove_if(some.begin() + std::ptrdiff_t(count), some.end(), [&](const auto& one) { return one.first > limit; }), some.end());
+        next = 2 * some.size();
+    }
 };
 
 double to_box(const Tree& tree, std::int32_t node, const double* x) {
@@ -48,47 +59,58 @@ double to_box(const Tree& tree, std::int32_t node, const double* x) {
     return sum;
 }
 
-void scan(const Tree& tree, std::int32_t leaf, const double* x, Found& found) {
-    const double* points = tree.points.data() + std::ptrdiff_t(leaf) * tree.features * LEAF;
-    const std::int32_t* rows = tree.rows.data() + std::ptrdiff_t(leaf) * LEAF;
+void scan(const Tree& tree, std::int32_t leaf, const float* x, Found& found) {
+    const float* points = tree.coarse.data() + std::ptrdiff_t(leaf) * tree.features * LEAF;
     constexpr int STEP = 4;
     for (int j = 0; j < LEAF; j += STEP * W) {
         V s[STEP] = {};
         for (int f = 0; f < tree.features; ++f) {
             for (int v = 0; v < STEP; ++v) {
-                const V difference = load<double>(points + f * LEAF + j + v * W) - x[f];
+                const V difference = load<float>(points + f * LEAF + j + v * W) - x[f];
                 s[v] += difference * difference;
             }
         }
         for (int v = 0; v < STEP; ++v) {
-            const Vec<std::int64_t> near = s[v] <= found.limit;
-            std::uint64_t words[W], any = 0;
-            std::memcpy(words, &near, sizeof(near));
-            for (auto word : words) any |= word;
-            if (!any) continue;
-            for (int l = 0; l < W; ++l)
-                if (words[l] && rows[j + v * W + l] >= 0) found.some.push_back({s[v][l], rows[j + v * W + l]});
+            const Vec<std::int32_t> far = s[v] > found.limit;  // what is not a number is not far
+            std::uint64_t words[sizeof(far) / 8], all = ~std::uint64_t(0);
+            std::memcpy(words, &far, sizeof(far));
+            for (auto word : words) all &= word;
+            if (all == ~std::uint64_t(0)) continue;
+            for (int l = 0; l < W; ++l) {
+                const std::int32_t place = leaf * LEAF + j + v * W + l;
+                if (!far[l] && tree.rows[place] >= 0) found.some.push_back({s[v][l], place});
+            }
         }
     }
-    if (found.full()) found.settle();
+    if (found.some.size() >= found.next) found.settle(tree.features);
+}
+
+double distance(const Tree& tree, std::int32_t place, const double* x) {
+    const double* point = tree.points.data() + std::ptrdiff_t(place) * tree.features;
+    double sum = 0.0;
+    for (int f = 0; f < tree.features; ++f) {
+        const double difference = point[f] - x[f];
+        sum += difference * difference;
+    }
+    return sum;
 }
 
 using Waiting = std::pair<double, std::int32_t>;  // squared distance to the box, node
 
-void search(const Tree& tree, const double* x, Found& found, std::vector<Waiting>& stack) {
+void search(const Tree& tree, const double* x, const float* coarse, Found& found, std::vector<Waiting>& stack) {
     stack.assign(1, {to_box(tree, 0, x), 0});
     while (!stack.empty()) {
         const auto [distance, at] = stack.back();
         stack.pop_back();
-        if (distance > found.limit * SLACK) continue;
+        if (distance > found.limit) continue;
         const Node& node = tree.nodes[at];
         if (node.left < 0) {
-            scan(tree, node.leaf, x, found);
+            scan(tree, node.leaf, coarse, found);
             continue;
         }
         Waiting near{to_box(tree, node.left, x), node.left}, far{to_box(tree, node.right, x), node.right};
         if (far.first < near.first) std::swap(near, far);
-        if (far.first <= found.limit * SLACK) stack.push_back(far);
+        if (far.first <= found.limit) stack.push_back(far);
         stack.push_back(near);
     }
 }
@@ -106,17 +128,22 @@ std::int32_t home(const Tree& tree, const double* x) {
 }
 
 void nearby(const Nearby& task, Range queries) {
+    const Tree& tree = *task.tree;
     Found found(task.count);
     std::vector<Waiting> stack;
+    std::vector<float> coarse(std::size_t(tree.features));
+    std::vector<std::pair<double, std::int32_t>> nearest;  // squared distance, row
     for (std::ptrdiff_t i = queries.first; i < queries.last; i += queries.step) {
-        const std::ptrdiff_t q = task.order[i];
-        found.some.clear();
-        found.limit = std::numeric_limits<double>::infinity();
-        search(*task.tree, task.queries + q * task.tree->features, found, stack);
-        found.settle();
-        std::sort(found.some.begin(), found.some.end());
-        std::int32_t* rows = task.found + q * task.count;
-        for (int k = 0; k < task.count; ++k) rows[k] = k < int(found.some.size()) ? found.some[k].second : -1;
+        const double* x = task.queries + std::ptrdiff_t(task.order[i]) * tree.features;
+        std::int32_t* rows = task.found + std::ptrdiff_t(task.order[i]) * task.count;
+        for (int f = 0; f < tree.features; ++f) coarse[f] = float(x[f] - tree.centre[f]);
+        found.start(tree, x);
+        search(tree, x, coarse.data(), found, stack);
+        found.settle(tree.features);
+        nearest.clear();
+        for (const auto& one : found.some) nearest.push_back({distance(tree, one.second, x), tree.rows[one.second]});
+        std::sort(nearest.begin(), nearest.end());
+        for (int k = 0; k < task.count; ++k) rows[k] = k < int(nearest.size()) ? nearest[k].second : -1;
     }
 }
 

@@ -19,8 +19,11 @@ struct Tree {
     int features;
     std::vector<Node> nodes;           // the first one is the root
     std::vector<double> boxes;         // [node][2][features]: the least and the largest of each feature
-    std::vector<double> points;        // [leaf][feature][LEAF], infinite where there is none
-    std::vector<std::int32_t> rows;    // [leaf][LEAF]
+    std::vector<double> points;        // [leaf][LEAF][features]
+    std::vector<float> coarse;         // [leaf][feature][LEAF], counted from the centre
+    std::vector<double> centre;
+    double reach;                      // the largest |x - centre| of any feature
+    std::vector<std::int32_t> rows;    // [leaf][LEAF], -1 where there is none
 };
 
 // The `count` points nearest to each query, nearest first, those with smaller numbers first where distances are equal.
