@@ -95,6 +95,24 @@ double distance(const Tree& tree, std::int32_t place, const double* x) {
     return sum;
 }
 
+// The leaves of a group, where they may have points within the limit.
+void scan_group(const Tree& tree, std::int32_t group, const float* x, Found& found) {
+    const float* sides = tree.sides.data() + std::ptrdiff_t(group) * tree.features * 2 * GROUP;
+    alignas(64) float away[GROUP];
+    for (int l = 0; l < GROUP; l += W) {
+        V sum = {};
+        for (int f = 0; f < tree.features; ++f) {
+            const V below = load<float>(sides + 2 * f * GROUP + l) - x[f], above = x[f] - load<float>(sides + (2 * f + 1) * GROUP + l);
+            V more = below > above ? below : above;
+            more = more > 0.0f ? more : V{};
+            sum += more * more;
+        }
+        save<float>(away + l, sum);
+    }
+    for (int l = 0; l < GROUP; ++l)
+        if (!(away[l] > found.limit)) scan(tree, group * GROUP + l, x, found);
+}
+
 using Waiting = std::pair<double, std::int32_t>;  // squared distance to the box, node
 
 void search(const Tree& tree, const double* x, const float* coarse, Found& found, std::vector<Waiting>& stack) {
@@ -105,7 +123,7 @@ void search(const Tree& tree, const double* x, const float* coarse, Found& found
         if (distance > found.limit) continue;
         const Node& node = tree.nodes[at];
         if (node.left < 0) {
-            scan(tree, node.leaf, coarse, found);
+            scan_group(tree, node.group, coarse, found);
             continue;
         }
         Waiting near{to_box(tree, node.left, x), node.left}, far{to_box(tree, node.right, x), node.right};
@@ -117,14 +135,14 @@ void search(const Tree& tree, const double* x, const float* coarse, Found& found
 
 }  // namespace
 
-// The leaf that a query lies in, or next to.
+// The group of leaves that a query lies in, or next to.
 std::int32_t home(const Tree& tree, const double* x) {
     std::int32_t at = 0;
     while (tree.nodes[at].left >= 0) {
         const Node& node = tree.nodes[at];
         at = to_box(tree, node.right, x) < to_box(tree, node.left, x) ? node.right : node.left;
     }
-    return tree.nodes[at].leaf;
+    return tree.nodes[at].group;
 }
 
 void nearby(const Nearby& task, Range queries) {

@@ -1,4 +1,4 @@
-// A search tree over points: boxes around the points of each node, and leaves whose points lie side by side in vectors.
+// A search tree over points: boxes around the points of each node, groups of leaves below, and points side by side in leaves.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,11 +8,12 @@
 
 namespace itergp {
 
-constexpr int LEAF = 64;  // points of a leaf
+constexpr int LEAF = 64;    // points of a leaf
+constexpr int GROUP = 16;   // leaves below the lowest nodes: their boxes are compared side by side
 
 struct Node {
-    std::int32_t left, right;  // children, or -1 in a leaf
-    std::int32_t leaf;         // its number
+    std::int32_t left, right;  // children, or -1 above a group of leaves
+    std::int32_t group;        // its number
 };
 
 struct Tree {
@@ -21,6 +22,7 @@ struct Tree {
     std::vector<double> boxes;         // [node][2][features]: the least and the largest of each feature
     std::vector<double> points;        // [leaf][LEAF][features]
     std::vector<float> coarse;         // [leaf][feature][LEAF], counted from the centre
+    std::vector<float> sides;          // [group][feature][2][GROUP]: of the boxes of leaves, counted from the centre
     std::vector<double> centre;
     double reach;                      // the largest |x - centre| of any feature
     std::vector<std::int32_t> rows;    // [leaf][LEAF], -1 where there is none
