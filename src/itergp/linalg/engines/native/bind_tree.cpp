@@ -67,6 +67,19 @@ struct SearchTree {
         fill(from, order, groups);
     }
 
+    // Centre and scale, and the boxes in these units.
+    void choose_units() {
+        const int d = tree.features;
+        double reach = 0.0;
+        tree.centre.resize(std::size_t(d));
+        for (int f = 0; f < d; ++f) {
+            tree.centre[f] = 0.5 * tree.boxes[f] + 0.5 * tree.boxes[d + f];
+            reach = std::max(reach, tree.boxes[d + f] - tree.centre[f]);
+        }
+        tree.scale = reach > 0.0 ? std::ldexp(1.0, -std::clamp(std::ilogb(reach), -1000, 1000)) : 1.0;
+        for (std::size_t i = 0; i < tree.boxes.size(); ++i) tree.boxes[i] = (tree.boxes[i] - tree.centre[i % d]) * tree.scale;
+    }
+
     // Points in the order of the leaves, exactly and coarsely.
     void fill(const double* from, const std::vector<std::int32_t>& order, std::ptrdiff_t groups) {
         const int d = tree.features;
@@ -74,17 +87,13 @@ struct SearchTree {
         tree.points.assign(places * std::size_t(d), 0.0);
         tree.coarse.assign(places * std::size_t(d), 0.0f);
         tree.rows.assign(places, -1);
-        tree.centre.resize(std::size_t(d));
-        tree.reach = 0.0;
-        for (int f = 0; f < d; ++f) {
-            tree.centre[f] = 0.5 * tree.boxes[f] + 0.5 * tree.boxes[d + f];
-            tree.reach = std::max(tree.reach, tree.boxes[d + f] - tree.centre[f]);
-        }
+        choose_units();
+        const auto placed = [&](double x, int f) { return float((x - tree.centre[f]) * tree.scale); };
         for (std::ptrdiff_t i = 0; i < std::ptrdiff_t(order.size()); ++i) {
             const double* x = from + order[i] * std::ptrdiff_t(d);
             tree.rows[i] = order[i];
             std::copy(x, x + d, tree.points.begin() + i * d);
-            for (int f = 0; f < d; ++f) tree.coarse[(i / LEAF * d + f) * LEAF + i % LEAF] = float(x[f] - tree.centre[f]);
+            for (int f = 0; f < d; ++f) tree.coarse[(i / LEAF * d + f) * LEAF + i % LEAF] = placed(x[f], f);
         }
         tree.sides.assign(std::size_t(groups * GROUP * d * 2), std::numeric_limits<float>::infinity());  // no box: far from all
         for (std::ptrdiff_t first = 0, size = std::ptrdiff_t(order.size()); first < size; first += LEAF) {
@@ -92,8 +101,8 @@ struct SearchTree {
             const std::ptrdiff_t leaf = first / LEAF;
             float* sides = tree.sides.data() + leaf / GROUP * d * 2 * GROUP + leaf % GROUP;
             for (int f = 0; f < d; ++f) {
-                sides[2 * f * GROUP] = float(box[f] - tree.centre[f]);
-                sides[(2 * f + 1) * GROUP] = float(box[d + f] - tree.centre[f]);
+                sides[2 * f * GROUP] = placed(box[f], f);
+                sides[(2 * f + 1) * GROUP] = placed(box[d + f], f);
             }
         }
     }

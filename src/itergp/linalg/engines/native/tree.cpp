@@ -29,8 +29,8 @@ struct Found {
 
     // Distances in float32 err by the rounding of coordinates, and relatively by that of the sum of their squares.
     void start(const Tree& tree, const double* x) {
-        double farthest = tree.reach;
-        for (int f = 0; f < tree.features; ++f) farthest = std::max(farthest, std::abs(x[f] - tree.centre[f]));
+        double farthest = 2.0;
+        for (int f = 0; f < tree.features; ++f) farthest = std::max(farthest, std::abs(x[f]));
         some.clear();
         next = count + 1;
         slack = 8.0 * UNIT * std::sqrt(double(tree.features)) * farthest;
@@ -47,6 +47,11 @@ struct Found {
         next = 2 * some.size();
     }
 };
+
+// A query in the units of the tree.
+void place(const Tree& tree, const double* query, double* x) {
+    for (int f = 0; f < tree.features; ++f) x[f] = (query[f] - tree.centre[f]) * tree.scale;
+}
 
 double to_box(const Tree& tree, std::int32_t node, const double* x) {
     const double* low = tree.boxes.data() + std::ptrdiff_t(node) * 2 * tree.features;
@@ -136,7 +141,10 @@ void search(const Tree& tree, const double* x, const float* coarse, Found& found
 }  // namespace
 
 // The group of leaves that a query lies in, or next to.
-std::int32_t home(const Tree& tree, const double* x) {
+std::int32_t home(const Tree& tree, const double* query) {
+    std::vector<double> own(std::size_t(tree.features));
+    place(tree, query, own.data());
+    const double* x = own.data();
     std::int32_t at = 0;
     while (tree.nodes[at].left >= 0) {
         const Node& node = tree.nodes[at];
@@ -149,17 +157,19 @@ void nearby(const Nearby& task, Range queries) {
     const Tree& tree = *task.tree;
     Found found(task.count);
     std::vector<Waiting> stack;
+    std::vector<double> x(std::size_t(tree.features));
     std::vector<float> coarse(std::size_t(tree.features));
     std::vector<std::pair<double, std::int32_t>> nearest;  // squared distance, row
     for (std::ptrdiff_t i = queries.first; i < queries.last; i += queries.step) {
-        const double* x = task.queries + std::ptrdiff_t(task.order[i]) * tree.features;
+        const double* query = task.queries + std::ptrdiff_t(task.order[i]) * tree.features;
         std::int32_t* rows = task.found + std::ptrdiff_t(task.order[i]) * task.count;
-        for (int f = 0; f < tree.features; ++f) coarse[f] = float(x[f] - tree.centre[f]);
-        found.start(tree, x);
-        search(tree, x, coarse.data(), found, stack);
+        place(tree, query, x.data());
+        std::copy(x.begin(), x.end(), coarse.begin());
+        found.start(tree, x.data());
+        search(tree, x.data(), coarse.data(), found, stack);
         found.settle(tree.features);
         nearest.clear();
-        for (const auto& one : found.some) nearest.push_back({distance(tree, one.second, x), tree.rows[one.second]});
+        for (const auto& one : found.some) nearest.push_back({distance(tree, one.second, query), tree.rows[one.second]});
         std::sort(nearest.begin(), nearest.end());
         for (int k = 0; k < task.count; ++k) rows[k] = k < int(nearest.size()) ? nearest[k].second : -1;
     }

@@ -19,12 +19,13 @@ struct Node {
 struct Tree {
     int features;
     std::vector<Node> nodes;           // the first one is the root
-    std::vector<double> boxes;         // [node][2][features]: the least and the largest of each feature
     std::vector<double> points;        // [leaf][LEAF][features]
-    std::vector<float> coarse;         // [leaf][feature][LEAF], counted from the centre
-    std::vector<float> sides;          // [group][feature][2][GROUP]: of the boxes of leaves, counted from the centre
+    // In units in which all points lie between -2 and 2, (x - centre) * scale, so that float32 can hold their squares:
     std::vector<double> centre;
-    double reach;                      // the largest |x - centre| of any feature
+    double scale;
+    std::vector<double> boxes;         // [node][2][features]: the least and the largest of each feature
+    std::vector<float> coarse;         // [leaf][feature][LEAF]
+    std::vector<float> sides;          // [group][feature][2][GROUP]: of the boxes of leaves
     std::vector<std::int32_t> rows;    // [leaf][LEAF], -1 where there is none
 };
 
