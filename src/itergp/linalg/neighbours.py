@@ -8,7 +8,7 @@ import numpy as np
 from itergp.linalg.libraries import workers
 from itergp.prior.kernel import Kernel
 
-FEW = 16  # a share of the rows, below which those in a list are sorted instead of marked
+FEW, MANY = 16, 2  # a list with fewer than n / 16 rows is sorted instead of marked, one with 2 n has most of them
 TREE_FEATURES = 8  # a k-d tree up to this number of features, brute force beyond
 
 # Shares of the prior variance below which a candidate's conditional variance, and what it would remove at the
@@ -74,7 +74,10 @@ def nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> n
 
 
 def distinct(J: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows in J, of n, and J as positions among them (int32); -1 stays."""
+    """The distinct rows in J, of n, and J as positions among them (int32); -1 stays. All n rows, if J is so
+    long that most of them are in it."""
+    if J.size >= MANY * n:
+        return np.arange(n), J.astype(np.int32, copy=False)
     if J.size * FEW < n:  # sorting a few numbers takes less time than marking n
         rows = np.unique(J)
         rows = rows[np.searchsorted(rows, 0) :]

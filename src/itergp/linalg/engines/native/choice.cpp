@@ -15,6 +15,7 @@ namespace {
 using V = Vec<double>;
 constexpr int W = width<double>;
 constexpr int STEP = 4;          // vectors of candidates at once
+constexpr int AHEAD = 16;        // candidates between one that is read and the one that is asked for meanwhile
 constexpr double TAKEN = -1e300;  // as the variance of a candidate that is chosen
 
 // What one point needs, kept between points.
@@ -60,6 +61,8 @@ inline V gain(const Room& room, int v) { return room.s[v] > room.floor[v] ? room
 void gather(const Choice& t, std::ptrdiff_t p, double k0, Room& room) {
     for (int a = 0; a < room.size; ++a) {
         const std::int32_t j = a < t.c ? t.candidates[p * t.c + a] : -1;
+        if (a + AHEAD < t.c && t.candidates[p * t.c + a + AHEAD] >= 0)
+            __builtin_prefetch(t.F + t.candidates[p * t.c + a + AHEAD] * std::ptrdiff_t(t.features));
         for (int f = 0; f < t.features; ++f) feature(room, t.features, a, f) = j < 0 ? 0.0 : t.F[j * std::ptrdiff_t(t.features) + f];
         lane(room.s, a) = j < 0 ? 0.0 : k0 + t.N[j];
     }
