@@ -1,4 +1,4 @@
-"""The index of rows: the nearest are those of all distances, and each number of rows is made once."""
+"""The index of rows: the nearest are those of all distances."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_the_nearest_rows_are_those_of_all_distances(instruction_set, place, n, 
 
 @pytest.mark.parametrize("size", [6, 13])
 def test_of_rows_at_equal_distances_the_first_ones_are_taken(instruction_set, size):
-    """On a grid of whole numbers, where distances are exact, and many are equal; and where all rows are one."""
+    """On a grid of whole numbers, where distances are exact and often equal; and where all rows are one."""
     F = np.stack(np.meshgrid(*[np.arange(float(size))] * 3), axis=-1).reshape(-1, 3)
     queries = F[:: size + 1]
     for count in (1, 27, 100):
@@ -99,9 +99,11 @@ def test_without_the_native_code_the_index_finds_the_same(monkeypatch):
 
 @pytest.mark.parametrize("n", [50, 10**6])
 def test_distinct_rows_by_sorting_and_by_marking(n):
-    """Of a million rows a few are sorted, of fifty they are marked; -1 stays."""
+    """Of a million rows a few are sorted, of fifty they are marked; -1 stays. Of four rows, all are taken."""
     J = np.array([[7, 3, -1], [40, 7, 7], [-1, 0, 49]])
     rows, near = distinct(J, n)
     np.testing.assert_array_equal(rows, [0, 3, 7, 40, 49])
     np.testing.assert_array_equal(near, [[2, 1, -1], [3, 2, 2], [-1, 0, 4]])
     assert near.dtype == np.int32
+    rows, near = distinct(J % 4, 4)
+    np.testing.assert_array_equal(rows[near], J % 4)

@@ -8,7 +8,10 @@ import numpy as np
 from itergp.linalg.libraries import workers
 from itergp.prior.kernel import Kernel
 
-FEW, MANY = 16, 2  # a list with fewer than n / 16 rows is sorted instead of marked, one with 2 n has most of them
+FEW, MANY = (
+    16,
+    2,
+)  # a list with fewer than n / 16 rows is sorted instead of marked, one with 2 n has most of them
 TREE_FEATURES = 8  # a k-d tree up to this number of features, brute force beyond
 
 # Shares of the prior variance below which a candidate's conditional variance, and what it would remove at the

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from itergp.errors import InputError
+from itergp.linalg import blas
+from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.neighbours import distinct
 from itergp.posterior.local import LocalActions, candidates
@@ -71,7 +73,9 @@ class At:
         if prepared.support is not None:
             return gram.multiply_points(self.X, prepared.support, prepared.dense_actions).T
         if len(self.X) <= NARROW:  # all of Q is read, so it is not copied first
-            return state.basis.inner(gram.dense(problem.X, self.X))[: state.rank]
+            k = gram.dense(problem.X, self.X)
+            with blas_threads(1 if len(self.X) <= blas.NARROW else problem.compute.threads):
+                return state.basis.inner(k)[: state.rank]
         return gram.cross(self.X, state.basis.dense(0, state.rank)).T
 
     @cached_property

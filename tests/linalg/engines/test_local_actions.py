@@ -1,6 +1,7 @@
 """Local actions: mean and variance of each point after actions on its neighbours are those of the dense
 formulas."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -80,18 +81,24 @@ def acted(way, kernel, given, residual, threads=1):
     return mean, 5.0 - variance
 
 
+def check(way, kernel, given, residual):
+    mean, fall = acted(way, kernel, given, residual)
+    expected = oracle(kernel, given, residual)
+    np.testing.assert_allclose(mean, expected[0], atol=1e-10)
+    np.testing.assert_allclose(fall, expected[1], atol=1e-10)
+    return mean, fall
+
+
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_native_local_actions_are_those_of_dense_formulas(instruction_set, kernel):
     given, residual = problem(kernel)
-    for found, expected in zip(acted("native", kernel, given, residual), oracle(kernel, given, residual)):
-        np.testing.assert_allclose(found, expected, atol=1e-10)
+    check("native", kernel, given, residual)
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_without_the_native_code_they_are_the_same(kernel):
     given, residual = problem(kernel, targets=2, missing=[(0, 3), (5, 8)])
-    for found, expected in zip(acted("numpy", kernel, given, residual), oracle(kernel, given, residual)):
-        np.testing.assert_allclose(found, expected, atol=1e-10)
+    check("numpy", kernel, given, residual)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -101,8 +108,7 @@ def test_without_the_native_code_they_are_the_same(kernel):
 def test_any_number_of_actions_neighbours_and_targets(way, r, m, targets):
     kernel = KERNELS["matern32"]
     given, residual = problem(kernel, m=m, r=r, targets=targets)
-    for found, expected in zip(acted(way, kernel, given, residual), oracle(kernel, given, residual)):
-        np.testing.assert_allclose(found, expected, atol=1e-10)
+    check(way, kernel, given, residual)
 
 
 def test_neighbours_that_are_not_there_tell_nothing(instruction_set):
@@ -110,9 +116,7 @@ def test_neighbours_that_are_not_there_tell_nothing(instruction_set):
     kernel = KERNELS["sum"]
     missing = [(0, a) for a in range(9)] + [(3, 8), (3, 7), (4, 0), (10, 4)]
     given, residual = problem(kernel, missing=missing, targets=2)
-    mean, fall = acted("native", kernel, given, residual)
-    for found, expected in zip((mean, fall), oracle(kernel, given, residual)):
-        np.testing.assert_allclose(found, expected, atol=1e-10)
+    mean, fall = check("native", kernel, given, residual)
     assert not mean[0].any()
     assert fall[0] == 0.0
 
@@ -157,14 +161,12 @@ def test_no_bit_depends_on_threads_or_on_the_other_points(instruction_set):
     kernel = KERNELS["sum"]
     given, residual = problem(kernel, points=700, m=12, r=19, targets=2)
     mean, fall = acted("native", kernel, given, residual)
-    work = native.local.at_once(4, 0.5 * given.J.size * 12 * 60.0)
-    assert work == 1  # so the number of threads is passed on by hand
-    again = np.zeros((700, 2)), np.full(700, 5.0)
-    (points, sizes), (F, _) = (native.neighbours.features(native.leaves(kernel), X) for X in given_inputs(given))
-    native._tiles.local_actions(
-        *native.neighbours.terms(native.leaves(kernel), sizes), points, F, given.N, given.W, given.H, residual,
-        given.J, given.jitter, *again, 0, -(-700 // native._tiles.group_of_points()), 4,
-    )  # fmt: skip
+    again, parts = (np.zeros((700, 2)), np.full(700, 5.0)), native.leaves(kernel)
+    (points, sizes), (F, _) = (native.neighbours.features(parts, X) for X in (given.X0, given.X1))
+    data = points, F, given.N, given.W, given.H, residual, given.J
+    groups = -(-700 // native._tiles.group_of_points())
+    terms = native.neighbours.terms(parts, sizes)
+    native._tiles.local_actions(*terms, *data, given.jitter, *again, 0, groups, 4)
     np.testing.assert_array_equal(again[0], mean)
     np.testing.assert_array_equal(5.0 - again[1], fall)
     some = np.array([3, 698, 41])
@@ -176,20 +178,13 @@ def test_no_bit_depends_on_threads_or_on_the_other_points(instruction_set):
     np.testing.assert_array_equal(alone[1], fall[some])
 
 
-def given_inputs(given):
-    return given.X0, given.X1
-
-
 def test_many_neighbours_and_other_kernels_are_left_to_numpy():
-    kernel = KERNELS["rbf"] * KERNELS["linear"]
-    given, residual = problem(KERNELS["rbf"])
-    assert not native.ENGINE.acts_locally(kernel, given)
-    many, more = problem(KERNELS["rbf"], points=2, m=native.local.MANY + 1, rows=300)
-    assert not native.ENGINE.acts_locally(KERNELS["rbf"], many)
-    for found, expected in zip(
-        acted("native", KERNELS["rbf"], many, more), oracle(KERNELS["rbf"], many, more)
-    ):
-        np.testing.assert_allclose(found, expected, atol=1e-9)
+    rbf, product = KERNELS["rbf"], KERNELS["rbf"] * KERNELS["linear"]
+    assert not native.ENGINE.acts_locally(product, problem(rbf)[0])
+    check("native", product, *problem(product))
+    many, residual = problem(rbf, points=2, m=native.local.MANY + 1, rows=300)
+    assert not native.ENGINE.acts_locally(rbf, many)
+    check("native", rbf, many, residual)
 
 
 def test_what_does_not_fit_together_is_refused():
@@ -197,12 +192,9 @@ def test_what_does_not_fit_together_is_refused():
     given, residual = problem(kernel)
     with pytest.raises(ValueError, match="residual"):
         acted("native", kernel, given, residual[:-1])
-    with pytest.raises(ValueError, match="out of range"):
-        wrong = Neighbourhoods(given.X0, given.X1, given.N, given.J + 60, given.W, given.H, given.jitter)
-        acted("native", kernel, wrong, residual)
-    with pytest.raises(ValueError, match="number of actions"):
-        wrong = Neighbourhoods(given.X0, given.X1, given.N, given.J, given.W[:, :3], given.H, given.jitter)
-        acted("native", kernel, wrong, residual)
+    for wrong, message in ({"J": given.J + 60}, "out of range"), ({"W": given.W[:, :3]}, "number of actions"):
+        with pytest.raises(ValueError, match=message):
+            acted("native", kernel, replace(given, **wrong), residual)
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 17, 130])
