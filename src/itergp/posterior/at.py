@@ -63,7 +63,7 @@ class At:
         if not state.rank:
             return np.zeros((0, len(self.X)))
         require_bytes(
-            24.0 * state.rank * len(self.X),
+            32.0 * state.rank * len(self.X),
             f"{state.rank} weights at {len(self.X)} points",
             "Predict in smaller batches.",
         )
@@ -88,7 +88,10 @@ class At:
     @cached_property
     def var(self) -> np.ndarray:
         """k_i(x, x) = k0 - sum_j w_j^2, in order, so more computation can only lower it. Cost O(m n i)."""
-        variance = np.subtract.reduce(np.concatenate([self.k0[None], self.W**2]))
+        terms = np.empty((len(self.W) + 1, len(self.X)))
+        terms[0] = self.k0
+        np.multiply(self.W, self.W, out=terms[1:])
+        variance = np.subtract.reduce(terms)  # one by one, where a sum would be taken by halves
         return self.posterior.problem.above_floor(variance, self.k0)
 
     @property

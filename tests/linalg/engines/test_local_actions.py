@@ -197,6 +197,20 @@ def test_what_does_not_fit_together_is_refused():
             acted("native", kernel, replace(given, **wrong), residual)
 
 
+def test_a_point_whose_matrix_is_not_finite_has_no_prediction_and_the_others_do(instruction_set):
+    kernel = KERNELS["rbf"]
+    given, residual = problem(kernel)
+    row, H = given.J[4, 2], given.H.copy()
+    H[row] = np.nan
+    mean, fall = acted("native", kernel, replace(given, H=H), residual)
+    touched = (row == given.J).any(axis=1)
+    expected = oracle(kernel, given, residual)
+    assert np.isnan(mean[touched]).all()
+    assert np.isnan(fall[touched]).all()
+    np.testing.assert_allclose(mean[~touched], expected[0][~touched], atol=1e-10)
+    assert not touched.all()
+
+
 @pytest.mark.parametrize("size", [1, 3, 4, 17, 130])
 @pytest.mark.parametrize("rows", [1, 7, 25, 60])
 def test_triangular_solves_are_those_of_linear_systems(instruction_set, size, rows):

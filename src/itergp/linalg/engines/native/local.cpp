@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "profiles.h"
@@ -226,17 +227,20 @@ V factorise(Room& room, V more) {
     return failed;
 }
 
-// The factor; a matrix that is indefinite by rounding gets a larger diagonal, until it is not.
+// The factor; a matrix that is indefinite by rounding gets a larger diagonal, until it is not. One that is not finite never is:
+// its w_J is not a number.
 void factorise_robustly(const Local& t, Room& room) {
-    V more = {}, step = V{} + 10.0 * t.jitter;
+    V more = {}, step = V{} + 10.0 * t.jitter, failed = {};
     for (int tries = 0; tries < RAISED; ++tries) {
-        const V failed = factorise(room, more);
+        failed = factorise(room, more);
         double any = 0.0;
         for (int l = 0; l < W; ++l) any += failed[l];
         if (any == 0.0) return;
         more += failed * step;
         step = failed > 0.0 ? step * 10.0 : step;
     }
+    const V nothing = V{} + std::numeric_limits<double>::quiet_NaN();
+    for (int b = 0; b < room.m; ++b) room.L[at(room.m, b)] = failed > 0.0 ? nothing : room.L[at(room.m, b)];
 }
 
 // mean += w_J . z_J with z_J = L_J^{-1} r_J, and variance -= w_j^2, one by one
