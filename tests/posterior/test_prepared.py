@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from helpers import KERNELS, POLICIES, dense, make_data, row_noise
 from itergp import Compute, ConjugateGradient, MaxActions, PrecisionWarning, Prior, UnitVector, condition
+from itergp.linalg.gram import Gram
 from itergp.posterior.at import NARROW, At
 from itergp.posterior.prepared import entries
 from itergp.solver.problem import Problem
@@ -81,6 +82,23 @@ def test_a_mean_alone_computes_no_variance(monkeypatch):
     np.testing.assert_array_equal(posterior.local(5).mean(AT), expected)
     with pytest.raises(AssertionError, match="a variance"):
         posterior.local(5).var(AT)
+
+
+@pytest.mark.parametrize("kept", [0, 2**28], ids=["dropped", "kept"])
+def test_weights_at_training_rows_are_those_of_the_formula_and_kept_if_they_are_small(monkeypatch, kept):
+    """Rows that were asked for before are not solved for again, unless they were not kept; no bit differs."""
+    monkeypatch.setattr("itergp.posterior.prepared.KEPT", kept)
+    posterior, solved = mixed(), []
+    solve = Gram.solve_lower
+    monkeypatch.setattr(Gram, "solve_lower", lambda K, L, B: [solved.append(len(B)), solve(K, L, B)][1])
+    rows, more = np.array([0, 3, 8, 17]), np.array([3, 4, 8, 59])
+    first, second = posterior.prepared.weights(rows), posterior.prepared.weights(more)
+    assert solved == ([4, 2] if kept else [4, 4])
+    K_hat_Q = posterior.problem.K_hat() @ dense(posterior.actions)
+    np.testing.assert_allclose(first @ posterior.state.L.T, K_hat_Q[rows], atol=1e-12)
+    np.testing.assert_array_equal(second[[0, 2]], first[[1, 2]])
+    np.testing.assert_array_equal(posterior.prepared.weights(rows), first)
+    np.testing.assert_array_equal(mixed().prepared.weights(more), second)
 
 
 def test_the_least_possible_variance_is_summed_once(monkeypatch):

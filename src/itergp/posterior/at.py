@@ -9,7 +9,6 @@ import numpy as np
 
 from itergp.errors import InputError
 from itergp.linalg import blas
-from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.neighbours import distinct
 from itergp.posterior.local import LocalActions, candidates
@@ -74,7 +73,7 @@ class At:
             return gram.multiply_points(self.X, prepared.support, prepared.dense_actions).T
         if len(self.X) <= NARROW:  # all of Q is read, so it is not copied first
             k = gram.dense(problem.X, self.X)
-            with blas_threads(1 if len(self.X) <= blas.NARROW else problem.compute.threads):
+            with blas.blas_threads(1 if len(self.X) <= blas.NARROW else problem.compute.threads):
                 return state.basis.inner(k)[: state.rank]
         return gram.cross(self.X, state.basis.dense(0, state.rank)).T
 
@@ -204,7 +203,7 @@ class LocalAt:
             f"{rank} weights at {rows.size} neighbours",
             "Predict in smaller batches.",
         )
-        H = posterior.solve(posterior.prepared.K_hat_Q(rows).T).T if rank else np.zeros((rows.size, 0))
+        H = posterior.prepared.weights(rows)
         jitter = posterior.prepared.rounding(self.neighbours)
         return LocalActions(posterior.problem, self.X[some], self.at.W[:, some], rows, J, H, jitter)
 

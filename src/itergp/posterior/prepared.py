@@ -8,15 +8,17 @@ import scipy.sparse as sp
 
 from itergp.linalg.basis import Columns
 from itergp.linalg.gram import UNIT
+from itergp.linalg.memory import available_bytes
 from itergp.solver.problem import Problem
 from itergp.solver.state import State
 
 DENSE = 0.25  # share of entries that are not zero, from which a sparse product would be slower
+KEPT = 2**28  # bytes of weights at training rows, of which the system gives out what is used
 WIDE = 4  # rows for each action, up to which k at these rows is kept while it is multiplied
 
 
 class Prepared:
-    """Rounding, and the sparse actions, of a posterior.
+    """Rounding, sparse actions, and weights at training rows, of a posterior.
 
     Each value is made by the first thread that asks; another that asks meanwhile makes the same again.
     """
@@ -66,6 +68,33 @@ class Prepared:
         """The blocks of Q, such that rows of them are found quickly."""
         parts = self.state.basis.parts
         return [part if isinstance(part, Columns) else sp.csr_array(part) for part in parts]
+
+    def weights(self, rows: np.ndarray) -> np.ndarray:
+        """The rows of K_hat Q L^{-T}, (rows, rank): made when they are first asked for, and kept.
+
+        Two threads may make the same row at once: to the bit, so it does not matter which of them is kept.
+        """
+        if not self.state.rank or self._kept is None:
+            return self._weights(rows)
+        H, made = self._kept
+        new = rows[~made[rows]]
+        if new.size:
+            H[new] = self._weights(new)
+            made[new] = True
+        return H[rows]
+
+    @cached_property
+    def _kept(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Room for the weights of all rows, and which are made; None if they would take much memory."""
+        n, size = self.problem.n, 8 * self.problem.n * self.state.rank
+        if size > KEPT or 4 * size > available_bytes():
+            return None
+        return np.empty((n, self.state.rank)), np.zeros(n, dtype=bool)
+
+    def _weights(self, rows: np.ndarray) -> np.ndarray:
+        if not self.state.rank:
+            return np.zeros((rows.size, 0))
+        return self.problem.gram.solve_lower(self.state.L, self.K_hat_Q(rows))
 
     def K_hat_Q(self, rows: np.ndarray) -> np.ndarray:
         """(K Q + N Q)_rows, (rows, rank)"""
