@@ -36,7 +36,7 @@ def test_rows_of_the_products_are_those_of_the_whole_matrix(policy, noise):
     rows = np.array([0, 3, 8, 17, 59])
     for posterior in (after(6, POLICIES[policy](), noise), mixed(noise)):
         K_hat_Q = posterior.problem.K_hat() @ dense(posterior.actions)
-        np.testing.assert_allclose(posterior.prepared.K_hat_Q(rows), K_hat_Q[rows], atol=1e-12)
+        np.testing.assert_allclose(posterior._prepared.K_hat_Q(rows), K_hat_Q[rows], atol=1e-12)
 
 
 def test_entries_of_rows_are_those_of_the_matrix():
@@ -92,13 +92,13 @@ def test_weights_at_training_rows_are_those_of_the_formula_and_kept_if_they_are_
     solve = Gram.solve_lower
     monkeypatch.setattr(Gram, "solve_lower", lambda K, L, B: [solved.append(len(B)), solve(K, L, B)][1])
     rows, more = np.array([0, 3, 8, 17]), np.array([3, 4, 8, 59])
-    first, second = posterior.prepared.weights(rows), posterior.prepared.weights(more)
+    first, second = posterior._prepared.weights(rows), posterior._prepared.weights(more)
     assert solved == ([4, 2] if kept else [4, 4])
     K_hat_Q = posterior.problem.K_hat() @ dense(posterior.actions)
     np.testing.assert_allclose(first @ posterior.state.L.T, K_hat_Q[rows], atol=1e-12)
     np.testing.assert_array_equal(second[[0, 2]], first[[1, 2]])
-    np.testing.assert_array_equal(posterior.prepared.weights(rows), first)
-    np.testing.assert_array_equal(mixed().prepared.weights(more), second)
+    np.testing.assert_array_equal(posterior._prepared.weights(rows), first)
+    np.testing.assert_array_equal(mixed()._prepared.weights(more), second)
 
 
 def test_the_least_possible_variance_is_summed_once(monkeypatch):

@@ -54,7 +54,7 @@ class At:
     @cached_property
     def W(self) -> np.ndarray:
         """w = L^{-1} Q^T k_x for each point, (i, m): everything a prediction needs."""
-        return self.posterior.solve(self.inner_products())
+        return self.posterior._solve(self.inner_products())
 
     def inner_products(self) -> np.ndarray:
         """Q^T k_x for each point, (i, m): the part that does not depend on the noise."""
@@ -66,7 +66,7 @@ class At:
             f"{state.rank} weights at {len(self.X)} points",
             "Predict in smaller batches.",
         )
-        prepared = self.posterior.prepared
+        prepared = self.posterior._prepared
         if prepared.narrow:
             return prepared.actions.T @ gram.dense(problem.X[prepared.support], self.X)
         if prepared.support is not None:
@@ -81,7 +81,7 @@ class At:
     def mean(self) -> np.ndarray:
         """mu_i(x) = mu(x) + k(x, X) v_i, shape (m,) or (m, t). Cost O(m n)."""
         problem, state = self.posterior.problem, self.posterior.state
-        update = problem.gram.cross(self.X, state.representer_weights, self.posterior.prepared.support)
+        update = problem.gram.cross(self.X, state.representer_weights, self.posterior._prepared.support)
         return problem.with_prior_mean(self.X, update)
 
     @cached_property
@@ -203,8 +203,8 @@ class LocalAt:
             f"{rank} weights at {rows.size} neighbours",
             "Predict in smaller batches.",
         )
-        H = posterior.prepared.weights(rows)
-        jitter = posterior.prepared.rounding(self.neighbours)
+        H = posterior._prepared.weights(rows)
+        jitter = posterior._prepared.rounding(self.neighbours)
         return LocalActions(posterior.problem, self.X[some], self.at.W[:, some], rows, J, H, jitter)
 
     def decompose(self, method: str = "auto", passes: int | None = None) -> Decomposition:

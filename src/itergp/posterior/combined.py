@@ -63,10 +63,10 @@ class Posterior:
     policy: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "prepared"}
+        return {name: value for name, value in vars(self).items() if name != "_prepared"}
 
     @cached_property
-    def prepared(self) -> Prepared:
+    def _prepared(self) -> Prepared:
         """What predictions read that does not depend on where they are."""
         return Prepared(self.problem, self.state)
 
@@ -115,7 +115,7 @@ class Posterior:
             return float(self.problem.noise)
         return noise_variance("noise", noise, len(X))
 
-    def solve(self, B: np.ndarray) -> np.ndarray:
+    def _solve(self, B: np.ndarray) -> np.ndarray:
         """L^{-1} B, (i, m)"""
         return self.problem.gram.solve_lower(self.state.L, B.T).T
 

@@ -91,7 +91,7 @@ class WithoutFold:
         near = self._nearest_outside(X, candidates(m, outside))
         rows, J = distinct(problem.gram.most_informative(X, near, problem.N, m), problem.n)
         K_hat_Q = self._rows_of_products(rows)
-        H, jitter = _solve(self.L, K_hat_Q.T).T, self.posterior.prepared.rounding(m)
+        H, jitter = _solve(self.L, K_hat_Q.T).T, self.posterior._prepared.rounding(m)
         return LocalActions(problem, X, self.W[:, which], rows, J, H, jitter), K_hat_Q
 
     def _rows_of_products(self, rows: np.ndarray) -> np.ndarray:
