@@ -57,6 +57,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/gradients.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/rounding.py
+	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/baselines.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/profile_fit.py

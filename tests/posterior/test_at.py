@@ -2,10 +2,10 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import numpy as np
 import pytest
-import scipy.spatial
 
 from helpers import KERNELS, POLICIES, dense, make_data
 from itergp import (
@@ -18,7 +18,9 @@ from itergp import (
     UnitVector,
     condition,
 )
+from itergp.linalg import gram
 from itergp.linalg.engines import get
+from itergp.posterior.at import At
 from itergp.posterior.targets import TargetPosterior
 
 DATA = make_data(60)
@@ -42,17 +44,19 @@ def after(number, policy=None, kernel="matern32", data=DATA, engine=None):
 
 
 def products(posterior, ask):
-    engine = posterior.problem.gram.engine
+    """With the actions, for the weights, and with anything else: few points need no product of the engine."""
+    engine, weights, original = posterior.problem.gram.engine, [], At.inner_products
     engine.products = 0
-    ask(posterior)
-    return engine.products
+    with mock.patch.object(At, "inner_products", lambda at: [weights.append(at), original(at)][1]):
+        ask(posterior)
+    return engine.products + len(weights)
 
 
 @pytest.fixture
 def trees(monkeypatch):
-    """How many k-d trees were built so far."""
-    built, tree = [], scipy.spatial.cKDTree
-    monkeypatch.setattr(scipy.spatial, "cKDTree", lambda F: [built.append(F), tree(F)][1])
+    """How many indices of rows were built so far."""
+    built, index = [], gram.Index
+    monkeypatch.setattr(gram, "Index", lambda F, *how: [built.append(F), index(F, *how)][1])
     return built
 
 
@@ -100,10 +104,10 @@ def test_the_estimator_predicts_from_one_at(neighbours, expected, trees):
     """Local means come from the weights; global ones from a product with one column."""
     how = {"noise": 0.05, "learn": False, "budget": "10 actions", "neighbours": neighbours}
     model = IterGPRegressor(kernel=KERNELS["matern32"], **how)
-    gram = model.fit(DATA.X, DATA.y).posterior_.problem.gram
-    before = gram.entries
+    K = model.fit(DATA.X, DATA.y).posterior_.problem.gram
+    before = K.entries
     model.predict(AT, return_std=True)
-    assert gram.entries == before + expected * len(AT) * len(DATA.X)
+    assert K.entries == before + expected * len(AT) * len(DATA.X)
     model.predict(AT, return_std=True)
     assert len(trees) == (neighbours > 0)
 

@@ -8,6 +8,7 @@ from itergp.posterior.uncertainty import Certificate
 from itergp.validate import Array
 
 BATCH_BYTES = 2**29  # of weights at test points, at once
+MOST = 2**15  # test points at once: the rows near them take 30 MB, and Ctrl-C takes effect in between
 
 
 def mean(fit: Fit, X: Array) -> Array:
@@ -67,7 +68,7 @@ def as_process(fit: Fit) -> Unscaled:
 
 def batch(fit: Fit) -> int:
     """How many points are handled at once, so that their weights fit in memory."""
-    return max(256, BATCH_BYTES // (24 * max(1, fit.posterior.rank)))
+    return min(MOST, max(256, BATCH_BYTES // (24 * max(1, fit.posterior.rank))))
 
 
 def _marginals(fit: Fit, X: Array, with_variance: bool) -> tuple[Array, Array | None]:

@@ -7,6 +7,7 @@ is private.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import get_ident
 
 import numpy as np
@@ -19,6 +20,7 @@ from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.engines import Conditionals, Engine, Tick, TileCache, choose, no_tick
 from itergp.linalg.index import Index, Once
 from itergp.linalg.libraries import require_working_room
+from itergp.linalg.local import Neighbourhoods, factor
 from itergp.linalg.neighbours import coordinates, distinct
 from itergp.prior.kernel import Kernel, without_linear
 from itergp.prior.parameters import Slopes, added, no_slopes, parameters
@@ -33,6 +35,9 @@ FLOAT32_SHARE = 0.1  # float32 tiles are used if their rounding stays below this
 GRADIENT_ROWS = 2048  # rows of a low-rank gradient between two ticks
 SEARCHED = 256  # points per batch when searching for the most correlated rows
 ORIGIN_ROWS = 32  # the first rows, so that the origin stays the same when data are appended
+
+
+Seen = tuple[np.ndarray, np.ndarray]  # W of the points and H of the rows: what shared actions know of them
 
 
 def origin(kernel: Kernel, X: np.ndarray) -> np.ndarray:
@@ -304,6 +309,30 @@ class Gram:
             self._local, X0, X1, N[rows], near, count, self.compute.threads, tick
         )
         return rows[found] if (J >= 0).all() else np.where(found < 0, -1, rows[found])
+
+    # Local actions.
+
+    def around(
+        self, X: np.ndarray, rows: np.ndarray, J: np.ndarray, N: np.ndarray, seen: Seen, jitter: float
+    ) -> Neighbourhoods:
+        """Points, each with its neighbours J among some rows, as passed to the engine; N is of all rows."""
+        X0, X1 = self._centred(X), self._centred(self.X[rows])
+        return Neighbourhoods(X0, X1, N[rows], J, *seen, jitter)
+
+    def act_locally(
+        self, given: Neighbourhoods, residual: np.ndarray, mean: np.ndarray, variance: np.ndarray
+    ) -> None:
+        """Update means and variances by actions on each point's neighbours (`Engine.local_actions`)."""
+        threads = self.compute.threads
+        self.engine.local_actions(self.kernel, given, residual, mean, variance, threads)
+
+    def local_factor(self, given: Neighbourhoods, some: slice) -> tuple[np.ndarray, np.ndarray]:
+        """L_J, and what is left of k_J, for some of the points (`itergp.linalg.local`)."""
+        return factor(partial(self.engine.batch, self.kernel), given, some)
+
+    def solve_lower(self, L: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """L^{-1} b for each row b of B."""
+        return self.engine.solve_lower(L, B, self.compute.threads)
 
     def _rows(self) -> Index:
         F = self.embedding(self.X)

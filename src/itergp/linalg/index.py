@@ -7,7 +7,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from itergp.linalg.engines import Engine
-from itergp.linalg.libraries import workers
 from itergp.linalg.neighbours import TREE_FEATURES
 
 T = TypeVar("T")
@@ -17,17 +16,14 @@ class Index:
     """Rows in the kernel's own metric: in a k-d tree if there are few features, else as they are."""
 
     def __init__(self, F: np.ndarray, engine: Engine, threads: int | None) -> None:
-        self.F, self.engine, self.threads, self.tree = F, engine, threads, None
-        if F.shape[1] <= TREE_FEATURES:
-            from scipy.spatial import cKDTree
-
-            self.tree = cKDTree(F)
+        self.F, self.engine, self.threads = F, engine, threads
+        self.tree = engine.tree(F, threads) if 0 < F.shape[1] <= TREE_FEATURES else None
 
     def nearest(self, F: np.ndarray, count: int) -> np.ndarray:
         """The `count` rows nearest to each of these points, nearest first."""
         if self.tree is None:
             return self.engine.nearest(F, self.F, count, threads=self.threads)
-        return self.tree.query(F, k=np.arange(1, count + 1), workers=workers(self.threads, 0.0))[1]
+        return self.tree.nearest(F, count)
 
 
 class Once(Generic[T]):

@@ -5,8 +5,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from itergp.linalg.libraries import workers
 from itergp.prior.kernel import Kernel
 
+FEW, MANY = (
+    16,
+    2,
+)  # a list with fewer than n / 16 rows is sorted instead of marked, one with 2 n has most of them
 TREE_FEATURES = 8  # a k-d tree up to this number of features, brute force beyond
 
 # Shares of the prior variance below which a candidate's conditional variance, and what it would remove at the
@@ -26,6 +31,19 @@ def coordinates(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     if inner:  # a user's composite kernel
         return np.concatenate([coordinates(part, X) for part in inner], axis=1)
     return X / getattr(kernel, "lengthscale", 1.0)
+
+
+class Tree:
+    """SciPy's k-d tree, if there is no native one."""
+
+    def __init__(self, F: np.ndarray, threads: int | None) -> None:
+        from scipy.spatial import cKDTree
+
+        self.tree, self.threads = cKDTree(F), workers(threads, 0.0)
+
+    def nearest(self, F: np.ndarray, count: int) -> np.ndarray:
+        """The `count` rows nearest to each of these points, nearest first."""
+        return self.tree.query(F, k=np.arange(1, count + 1), workers=self.threads)[1]
 
 
 def nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> np.ndarray:
@@ -59,7 +77,14 @@ def nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> n
 
 
 def distinct(J: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows in J, of n, and J as positions among them; -1 stays."""
+    """The distinct rows in J, of n, and J as positions among them (int32); -1 stays. All n rows, if J is so
+    long that most of them are in it."""
+    if J.size >= MANY * n:
+        return np.arange(n), J.astype(np.int32, copy=False)
+    if J.size * FEW < n:  # sorting a few numbers takes less time than marking n
+        rows = np.unique(J)
+        rows = rows[np.searchsorted(rows, 0) :]
+        return rows, np.where(J < 0, -1, np.searchsorted(rows, J)).astype(np.int32)
     position = np.full(n + 1, -1, dtype=np.int32)
     position[J] = 0
     rows = np.flatnonzero(position[:n] == 0)

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from itergp.errors import InputError
+from itergp.linalg import blas
 from itergp.linalg.compute import require_bytes
-from itergp.posterior.local import LocalActions, candidates, rounding, unique_rows
+from itergp.linalg.neighbours import distinct
+from itergp.posterior.local import LocalActions, candidates
 from itergp.posterior.uncertainty import Certificate, Decomposition, certify, decompose
 
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
+
+NARROW = 64  # points, up to which a dense Q is read where it lies
+WEIGHTS, LEAST = 2**29, 64  # bytes of weights at the rows near some points, and the fewest points at once
 
 
 @dataclass(frozen=True)
@@ -49,37 +54,43 @@ class At:
     @cached_property
     def W(self) -> np.ndarray:
         """w = L^{-1} Q^T k_x for each point, (i, m): everything a prediction needs."""
-        return self.posterior.state.factor.solve(self.inner_products(), self.posterior.rank)
+        return self.posterior._solve(self.inner_products())
 
     def inner_products(self) -> np.ndarray:
         """Q^T k_x for each point, (i, m): the part that does not depend on the noise."""
-        state, gram = self.posterior.state, self.posterior.problem.gram
+        state, problem, gram = self.posterior.state, self.posterior.problem, self.posterior.problem.gram
         if not state.rank:
             return np.zeros((0, len(self.X)))
         require_bytes(
-            24.0 * state.rank * len(self.X),
+            32.0 * state.rank * len(self.X),
             f"{state.rank} weights at {len(self.X)} points",
             "Predict in smaller batches.",
         )
-        support = state.basis.support()
-        if support is not None:
-            Q = state.basis.actions(state.rank)[support].toarray()  # type: ignore[union-attr]
-            return gram.multiply_points(self.X, support, Q).T
+        prepared = self.posterior._prepared
+        if prepared.narrow:
+            return prepared.actions.T @ gram.dense(problem.X[prepared.support], self.X)
+        if prepared.support is not None:
+            return gram.multiply_points(self.X, prepared.support, prepared.dense_actions).T
+        if len(self.X) <= NARROW:  # all of Q is read, so it is not copied first
+            k = gram.dense(problem.X, self.X)
+            with blas.blas_threads(1 if len(self.X) <= blas.NARROW else problem.compute.threads):
+                return state.basis.inner(k)[: state.rank]
         return gram.cross(self.X, state.basis.dense(0, state.rank)).T
 
     @cached_property
     def mean(self) -> np.ndarray:
         """mu_i(x) = mu(x) + k(x, X) v_i, shape (m,) or (m, t). Cost O(m n)."""
         problem, state = self.posterior.problem, self.posterior.state
-        update = problem.gram.cross(self.X, state.representer_weights, state.basis.support())
+        update = problem.gram.cross(self.X, state.representer_weights, self.posterior._prepared.support)
         return problem.with_prior_mean(self.X, update)
 
     @cached_property
     def var(self) -> np.ndarray:
         """k_i(x, x) = k0 - sum_j w_j^2, in order, so more computation can only lower it. Cost O(m n i)."""
-        variance = self.k0.copy()
-        for w in self.W:
-            variance -= w * w
+        terms = np.empty((len(self.W) + 1, len(self.X)))
+        terms[0] = self.k0
+        np.multiply(self.W, self.W, out=terms[1:])
+        variance = np.subtract.reduce(terms)  # one by one, where a sum would be taken by halves
         return self.posterior.problem.above_floor(variance, self.k0)
 
     @property
@@ -142,21 +153,37 @@ class LocalAt:
         problem = self.at.posterior.problem
         return problem.gram.most_informative(self.X, self.near, problem.N, self.neighbours)
 
-    @cached_property
+    @property
     def marginals(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances."""
-        at, problem, state = self.at, self.at.posterior.problem, self.at.posterior.state
-        mean, variance, actions = at.W.T @ state.z[: state.rank], at.var.copy(), self.actions()
-        actions.act(mean, variance, state.residual[actions.rows])
-        return problem.with_prior_mean(self.X, mean), problem.above_floor(variance, at.k0)
+        return self.mean, self.var
 
     @property
     def mean(self) -> np.ndarray:
-        return self.marginals[0]
+        """This alone needs no global variances."""
+        return self._acted[0]
 
-    @property
+    @cached_property
     def var(self) -> np.ndarray:
-        return self.marginals[1]
+        at = self.at
+        return at.posterior.problem.above_floor(at.var - self._acted[1], at.k0)
+
+    @cached_property
+    def _acted(self) -> tuple[np.ndarray, np.ndarray]:
+        """The means, and what the local actions take off the variances."""
+        at, state = self.at, self.at.posterior.state
+        mean, left = _row_by_row(at.W.T, state.z[: state.rank]), np.zeros(len(self.X))
+        for some in self._batches():
+            actions = self.actions(some)
+            actions.act(mean[some], left[some], state.residual[actions.rows])
+        return at.posterior.problem.with_prior_mean(self.X, mean), -left
+
+    def _batches(self) -> list[slice]:
+        """Points, such that the weights of all rows near them fit in memory. Rows near several of them are
+        weighted once, so all points are one batch if all rows would fit."""
+        state, n = self.at.posterior.state, self.at.posterior.problem.n
+        fitting = WEIGHTS // (16 * max(1, state.rank))
+        size = len(self.X) if n <= fitting else max(LEAST, fitting // max(1, self.neighbours))
+        return [slice(start, start + size) for start in range(0, len(self.X), size)]
 
     def weights(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """g, J and g_J: the mean at x is mu(x) + c^T b with c = Q g + E_J g_J."""
@@ -167,21 +194,18 @@ class LocalAt:
         w, g_J = self.actions().weights()
         return state.factor.solve_transposed(w, state.rank), self.J, g_J
 
-    def actions(self) -> LocalActions:
-        posterior, state = self.at.posterior, self.at.posterior.state
-        rows, J = unique_rows(self.J)
+    def actions(self, some: slice = slice(None)) -> LocalActions:
+        """The local actions of some of the points."""
+        posterior, rank = self.at.posterior, self.at.posterior.rank
+        rows, J = distinct(self.J[some], posterior.problem.n)
         require_bytes(
-            8.0 * rows.size * state.rank * 2,
-            f"{state.rank} weights at {rows.size} neighbours",
+            8.0 * rows.size * rank * 2,
+            f"{rank} weights at {rows.size} neighbours",
             "Predict in smaller batches.",
         )
-        H = np.zeros((rows.size, 0))
-        if state.rank:
-            K_hat_Q = state.basis.KQ.rows(rows)[:, : state.rank]
-            K_hat_Q = K_hat_Q + posterior.problem.N[rows, None] * state.basis.rows(rows)[:, : state.rank]
-            H = state.factor.solve(K_hat_Q.T, state.rank).T
-        jitter = rounding(posterior, self.neighbours)
-        return LocalActions(posterior.problem, self.X, self.at.W, rows, J, H, jitter)
+        H = posterior._prepared.weights(rows)
+        jitter = posterior._prepared.rounding(self.neighbours)
+        return LocalActions(posterior.problem, self.X[some], self.at.W[:, some], rows, J, H, jitter)
 
     def decompose(self, method: str = "auto", passes: int | None = None) -> Decomposition:
         return decompose(self.at, self.var, self.neighbours, method, passes)
@@ -191,6 +215,11 @@ class LocalAt:
         shift = np.abs(mean - self.at.mean)
         shift = shift.max(axis=1) if shift.ndim == 2 else shift
         return Certificate(np.minimum(glob.variance_lower, variance), variance, glob.mean_error + shift)
+
+
+def _row_by_row(W: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """W z, such that no row depends on how many there are: BLAS rounds accordingly."""
+    return np.stack([(W * column).sum(axis=1) for column in z.T], axis=1)
 
 
 def _checked_ranks(ranks: Sequence[int] | np.ndarray | None, last: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.posterior.at import At, Path
 from itergp.posterior.local import LocalPosterior
+from itergp.posterior.prepared import Prepared
 from itergp.posterior.sampling import SampleFunction, sample, sample_function
 from itergp.posterior.uncertainty import Certificate, Decomposition, Share, computational_share
 from itergp.prior.gp import Prior
@@ -60,6 +62,14 @@ class Posterior:
     state: State
     policy: Any = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_prepared"}
+
+    @cached_property
+    def _prepared(self) -> Prepared:
+        """What predictions read that does not depend on where they are."""
+        return Prepared(self.problem, self.state)
+
     # Predictions.
 
     def at(self, X: ArrayLike) -> At:
@@ -104,6 +114,10 @@ class Posterior:
                 )
             return float(self.problem.noise)
         return noise_variance("noise", noise, len(X))
+
+    def _solve(self, B: np.ndarray) -> np.ndarray:
+        """L^{-1} B, (i, m)"""
+        return self.problem.gram.solve_lower(self.state.L, B.T).T
 
     def _inputs(self, X: ArrayLike, name: str = "X") -> np.ndarray:
         return inputs(name, X, self.problem.X.shape[1])

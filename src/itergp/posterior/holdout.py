@@ -11,10 +11,11 @@ import numpy as np
 import scipy.linalg
 
 from itergp.linalg.basis import Columns, cholesky_keeping
+from itergp.linalg.neighbours import distinct
 from itergp.posterior.at import Path
 from itergp.posterior.bounds import Bounds, System, batches, bounded, initial, joined
 from itergp.posterior.combined import Posterior
-from itergp.posterior.local import LocalActions, candidates, rounding, unique_rows
+from itergp.posterior.local import LocalActions, candidates
 
 MIXED = 1e-4  # ratio of taus: within one precision they hardly differ by more
 # of the subtracted terms, over |G|; at most 4.2 of these units were measured
@@ -88,9 +89,9 @@ class WithoutFold:
         outside, X = problem.n - self.F.size, problem.X[self.F[which]]
         m = min(neighbours, outside)
         near = self._nearest_outside(X, candidates(m, outside))
-        rows, J = unique_rows(problem.gram.most_informative(X, near, problem.N, m))
+        rows, J = distinct(problem.gram.most_informative(X, near, problem.N, m), problem.n)
         K_hat_Q = self._rows_of_products(rows)
-        H, jitter = _solve(self.L, K_hat_Q.T).T, rounding(self.posterior, m)
+        H, jitter = _solve(self.L, K_hat_Q.T).T, self.posterior._prepared.rounding(m)
         return LocalActions(problem, X, self.W[:, which], rows, J, H, jitter), K_hat_Q
 
     def _rows_of_products(self, rows: np.ndarray) -> np.ndarray:

@@ -8,17 +8,15 @@ marginal is the exact combined posterior for the actions [Q, E_J] of that point:
 (DESIGN, section 3).
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from itergp.linalg.blas import blas_threads
-from itergp.linalg.gram import UNIT
-from itergp.linalg.libraries import workers
-from itergp.linalg.memory import available_bytes
+from itergp.linalg.local import Neighbourhoods
 from itergp.solver.problem import Problem
 
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
     from itergp.posterior.uncertainty import Certificate, Decomposition
 
-BATCH, FEW = 256, 32  # test points per batch, with few and with many neighbours
+FEW = 32  # test points per batch, if all of their neighbours' weights are wanted
 NEIGHBOURS = 60  # by default
 CANDIDATES = 240  # nearest rows, of which the neighbours are chosen
 
@@ -85,33 +83,15 @@ class LocalActions:
     H: np.ndarray  # B^T: the rows of K_hat Q L^{-T}
     jitter: float
 
+    @cached_property
+    def given(self) -> Neighbourhoods:
+        problem = self.problem
+        return problem.gram.around(self.X, self.rows, self.J, problem.N, (self.W.T, self.H), self.jitter)
+
     def act(self, mean: np.ndarray, variance: np.ndarray, residual: np.ndarray) -> None:
-        """Update means and variances by the local actions, in batches; `residual` is that of the rows."""
-        threads, batch = self._batches()
-
-        def act(start: int) -> None:
-            some = slice(start, start + batch)
-            w_J, z_J = self.weights_and_targets(some, residual[self.J[some]])
-            mean[some] += np.einsum("pj,pjt->pt", w_J, z_J)
-            for w in w_J.T:
-                variance[some] -= w * w
-
-        starts = range(0, len(self.X) if self.J.shape[1] else 0, batch)
-        if len(starts) == 1:
-            act(0)
-        elif threads == 1:
-            with blas_threads(1):
-                list(map(act, starts))
-        else:  # many small matrices: one thread per batch, not several per matrix
-            with blas_threads(1), ThreadPoolExecutor(threads) as pool:
-                list(pool.map(act, starts))
-
-    def _batches(self) -> tuple[int, int]:
-        """Threads, and points per thread, such that these and their neighbours' weights fit in memory."""
-        m, r = self.J.shape[1], len(self.W)
-        each = 8.0 * (m + 1) * (5 * m + 2 * r + 1)
-        threads = workers(self.problem.compute.threads, each * BATCH)
-        return threads, int(min(BATCH, max(1.0, available_bytes() / (2.0 * threads * each))))
+        """Update means (points, t) and variances by the local actions; `residual` is that of the rows."""
+        if self.J.size:
+            self.problem.gram.act_locally(self.given, residual, mean, variance)
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """L^T g and g_J for each point, where the mean is mu(x) + c^T b with c = Q g + E_J g_J.
@@ -122,29 +102,11 @@ class LocalActions:
         with blas_threads(1):  # many small matrices
             for start in range(0, len(self.X), FEW):
                 some = slice(start, start + FEW)
-                L_J, k_rest = self.factor(some)
+                L_J, k_rest = self.problem.gram.local_factor(self.given, some)
                 w_J = np.linalg.solve(L_J, k_rest[:, :, None])
                 g_J[some] = np.linalg.solve(L_J.swapaxes(1, 2), w_J)[:, :, 0]
                 w[:, some] -= np.einsum("pjr,pj->rp", self.H[self.J[some]], g_J[some])
         return w, g_J
-
-    def weights_and_targets(self, some: slice, r_J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """w_J = L_J^{-1} (k_J - B^T w) and z_J = L_J^{-1} r_J, for a batch."""
-        L_J, k_rest = self.factor(some)
-        # NumPy has no triangular solve for batches; SciPy's rounds differently
-        both = np.linalg.solve(L_J, np.concatenate([k_rest[:, :, None], r_J], axis=2))
-        return both[:, :, 0], both[:, :, 1:]
-
-    def factor(self, some: slice) -> tuple[np.ndarray, np.ndarray]:
-        """L_J with L_J L_J^T = K_JJ + N_J - B^T B + tau, and k_J - B^T w, for a batch."""
-        problem, J, B = self.problem, self.rows[self.J[some]], self.H[self.J[some]]
-        points, X = problem.X[J], self.X[some]
-        K_JJ, k_J = problem.gram.batch(points, points), problem.gram.batch(points, X[:, None, :])[:, :, 0]
-        S = K_JJ - B @ B.swapaxes(1, 2)
-        S = (S + S.swapaxes(1, 2)) / 2
-        index = np.arange(J.shape[1])
-        S[:, index, index] += problem.N[J] + self.jitter
-        return robust_cholesky(S, self.jitter), k_J - np.einsum("pjr,rp->pj", B, self.W[:, some])
 
 
 def candidates(m: int, rows: int) -> int:
@@ -153,31 +115,3 @@ def candidates(m: int, rows: int) -> int:
     The same number for any m, unless that is larger: so more neighbours contain fewer.
     """
     return min(max(CANDIDATES, m), rows)
-
-
-def rounding(posterior: "Posterior", neighbours: int) -> float:
-    """tau on the local block too, for the rows of K Q that enter: its incoherent part."""
-    problem, state = posterior.problem, posterior.state
-    own = UNIT["float64"] * float(problem.gram.diagonal().max()) * 64 * neighbours
-    of_products = min(
-        float(state.tau[: state.rank].max(initial=0.0)),
-        float(problem.gram.rounding(problem.n, dtype=state.coarsest)),
-    )
-    return max(of_products, own)
-
-
-def robust_cholesky(S: np.ndarray, jitter: float) -> np.ndarray:
-    """Batched Cholesky; a matrix that is indefinite by rounding gets a larger diagonal: larger variances."""
-    try:
-        return np.linalg.cholesky(S)
-    except np.linalg.LinAlgError:
-        if len(S) > 1:
-            half = len(S) // 2
-            return np.concatenate([robust_cholesky(S[:half], jitter), robust_cholesky(S[half:], jitter)])
-        return robust_cholesky(S + 10.0 * jitter * np.eye(S.shape[1]), 10.0 * jitter)
-
-
-def unique_rows(J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All distinct rows, and the index of each row in them."""
-    rows, position = np.unique(J, return_inverse=True)
-    return rows, position.reshape(J.shape)

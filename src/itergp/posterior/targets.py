@@ -211,12 +211,11 @@ class TargetsAt:
     def each(self) -> Iterator[At]:
         """Target by target, each with its own L."""
         for one in self.posterior.each:
-            W = one.state.factor.solve(self._products, one.rank)
-            yield At(one, self.X).knowing(W=W, k0=self._k0)
+            yield At(one, self.X).knowing(W=one._solve(self._products), k0=self._k0)
 
     @cached_property
     def mean(self) -> np.ndarray:
-        problem, support = self.posterior.problem, self.posterior.state.basis.support()
+        problem, support = self.posterior.problem, self.posterior.shared._prepared.support
         v = np.concatenate([one.state.representer_weights for one in self.posterior.each], axis=1)
         return problem.with_prior_mean(self.X, problem.gram.cross(self.X, v, support))
 

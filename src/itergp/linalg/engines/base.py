@@ -13,9 +13,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from itergp.linalg.engines import differences, registry
-from itergp.linalg.neighbours import most_informative, nearest_by_tree
+from itergp.linalg.local import Neighbourhoods, act
+from itergp.linalg.neighbours import Tree, most_informative, nearest_by_tree
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes, with_parameters
 
@@ -165,6 +167,37 @@ class Engine(ABC):
             return native.nearest(F0, F1, count, among, chosen, threads, tick)
         found = nearest_by_tree(F0, F1, count, among)
         return found if chosen is None else found[chosen]
+
+    def tree(self, F: np.ndarray, threads: int | None = None) -> Any:
+        """A search tree over the rows of F: `tree.nearest(F0, count)` is what `nearest` finds among all."""
+        native = registry.native()
+        return native.tree(F, threads) if native else Tree(F, threads)
+
+    def solve_lower(self, L: np.ndarray, B: np.ndarray, threads: int | None = None) -> np.ndarray:
+        """L^{-1} b for each row b of B, (rows, r). In the native code no row depends on the others."""
+        native = registry.native()
+        if native:
+            return native.solve_lower(L, B, threads)
+        return scipy.linalg.solve_triangular(L, B.T, lower=True, check_finite=False).T if B.size else B.copy()
+
+    def local_actions(
+        self,
+        kernel: Kernel,
+        given: Neighbourhoods,
+        residual: np.ndarray,
+        mean: np.ndarray,
+        variance: np.ndarray,
+        threads: int | None = None,
+    ) -> None:
+        """Update means (points, t) and variances (points,) by actions on each point's neighbours.
+
+        `residual` is that of the rows. See `itergp.linalg.local` for the formulas.
+        """
+        native = registry.native()
+        if native and native.acts_locally(kernel, given):
+            native.local_actions(kernel, given, residual, mean, variance, threads)
+        else:
+            act(partial(self.batch, kernel), given, residual, mean, variance, threads)
 
     def most_informative(
         self,

@@ -160,4 +160,6 @@ NB_MODULE(_tiles, m) {
     bind<double>(m, "64");
     bind_neighbours(m);
     bind_gradients(m);
+    bind_local(m);
+    bind_tree(m);
 }

@@ -78,3 +78,5 @@ void in_threads(std::ptrdiff_t first, std::ptrdiff_t last, std::ptrdiff_t shares
 
 void bind_neighbours(nb::module_& m);
 void bind_gradients(nb::module_& m);
+void bind_local(nb::module_& m);
+void bind_tree(nb::module_& m);

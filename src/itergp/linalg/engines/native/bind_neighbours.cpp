@@ -4,6 +4,7 @@
 
 #include "bind.h"
 #include "neighbours.h"
+#include "terms.h"
 
 namespace {
 
@@ -25,17 +26,6 @@ void search(Cube<const float> left, Cube<const float> right, Vector<const std::i
     const Search task{left.data(), right.data(), int(left.shape(1)), places.data(), left_rows, right_rows, int(found.shape(1)), among, found.data()};
     nb::gil_scoped_release unlocked;
     in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(search)(task, range); });
-}
-
-std::vector<Term> terms_of(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,
-                           const std::vector<double>& alphas, int last_kind) {
-    expect(kinds.size() == sizes.size() && weights.size() == sizes.size() && alphas.size() == sizes.size(), "terms differ in number");
-    std::vector<Term> terms;
-    for (std::size_t k = 0; k < sizes.size(); ++k) {
-        expect(sizes[k] >= 0 && kinds[k] >= 0 && kinds[k] <= last_kind, "unknown kind of term");
-        terms.push_back({sizes[k], kinds[k], weights[k], alphas[k]});
-    }
-    return terms;
 }
 
 void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,

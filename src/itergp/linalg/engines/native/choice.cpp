@@ -15,19 +15,21 @@ namespace {
 using V = Vec<double>;
 constexpr int W = width<double>;
 constexpr int STEP = 4;          // vectors of candidates at once
+constexpr int AHEAD = 16;        // candidates between one that is read and the one that is asked for meanwhile
 constexpr double TAKEN = -1e300;  // as the variance of a candidate that is chosen
 
 // What one point needs, kept between points.
 struct Room {
     int blocks, size;  // groups of STEP vectors, and the candidates with those that fill up the last group
     std::vector<V> X;              // [block][feature][STEP]
-    std::vector<V> L;              // [pivot][candidate]
+    std::vector<V> L;              // [block][pivot][STEP]: in the order in which it is read
     std::vector<V> k, s, floor;    // covariance with the point and variance, given the pivots; below the floor it is rounding
-    std::vector<double> pivot;     // features, then entries of L, of the pivot
+    std::vector<V> gain;           // what each candidate would take off the variance at the point
+    std::vector<double> pivot, factor;  // features, and entries of L, of the pivot
     Room(const Choice& t)
         : blocks((t.c + STEP * W - 1) / (STEP * W)), size(blocks * STEP * W), X(std::size_t(blocks) * STEP * t.features),
-          L(std::size_t(t.m) * blocks * STEP), k(blocks * STEP), s(blocks * STEP), floor(blocks * STEP),
-          pivot(std::max(t.features, t.m)) {}
+          L(std::size_t(t.m) * blocks * STEP), k(blocks * STEP), s(blocks * STEP), floor(blocks * STEP), gain(blocks * STEP),
+          pivot(t.features), factor(t.m) {}
 };
 
 inline double& lane(std::vector<V>& v, std::ptrdiff_t a) { return reinterpret_cast<double*>(v.data())[a]; }
@@ -53,10 +55,14 @@ void kernel(const Choice& t, const double* x, const V* X, V (&out)[STEP]) {
     }
 }
 
+inline V gain(const Room& room, int v) { return room.s[v] > room.floor[v] ? room.k[v] * room.k[v] / room.s[v] : V{}; }
+
 // Candidates of a point, and the prior of both. One that is not there has no variance, and is never chosen.
 void gather(const Choice& t, std::ptrdiff_t p, double k0, Room& room) {
     for (int a = 0; a < room.size; ++a) {
         const std::int32_t j = a < t.c ? t.candidates[p * t.c + a] : -1;
+        if (a + AHEAD < t.c && t.candidates[p * t.c + a + AHEAD] >= 0)
+            __builtin_prefetch(t.F + t.candidates[p * t.c + a + AHEAD] * std::ptrdiff_t(t.features));
         for (int f = 0; f < t.features; ++f) feature(room, t.features, a, f) = j < 0 ? 0.0 : t.F[j * std::ptrdiff_t(t.features) + f];
         lane(room.s, a) = j < 0 ? 0.0 : k0 + t.N[j];
     }
@@ -65,54 +71,49 @@ void gather(const Choice& t, std::ptrdiff_t p, double k0, Room& room) {
         kernel(t, t.points + p * t.features, room.X.data() + std::ptrdiff_t(b) * STEP * t.features, out);
         for (int v = 0; v < STEP; ++v) room.k[b * STEP + v] = out[v];
     }
-    for (int v = 0; v < room.blocks * STEP; ++v) room.floor[v] = room.s[v] * t.least_variance;
+    for (int v = 0; v < room.blocks * STEP; ++v) {
+        room.floor[v] = room.s[v] * t.least_variance;
+        room.gain[v] = gain(room, v);
+    }
 }
 
 // The candidate that lowers the variance the most, the nearest of those that do so equally; -1 if none does.
 int best(const Room& room, double least, double tie) {
     V most = {};
-    const auto gain = [&](int v) -> V { return room.s[v] > room.floor[v] ? room.k[v] * room.k[v] / room.s[v] : V{}; };
-    for (int v = 0; v < room.blocks * STEP; ++v) {
-        const V here = gain(v);
-        most = here > most ? here : most;
-    }
+    for (int v = 0; v < room.blocks * STEP; ++v) most = room.gain[v] > most ? room.gain[v] : most;
     double top = 0.0;
     for (int l = 0; l < W; ++l) top = std::max(top, double(most[l]));
     if (!(top > least)) return -1;
-    for (int v = 0; v < room.blocks * STEP; ++v) {
-        const V here = gain(v);
-        for (int l = 0; l < W; ++l)
-            if (here[l] >= top * (1.0 - tie)) return v * W + l;
-    }
+    const double enough = top * (1.0 - tie);
+    const double* gains = reinterpret_cast<const double*>(room.gain.data());
+    for (int a = 0; a < room.size; ++a)
+        if (gains[a] >= enough) return a;
     return -1;
 }
 
 // Conditions on candidate a, the i-th pivot.
 void condition(const Choice& t, Room& room, int a, int i) {
-    const std::ptrdiff_t vectors = std::ptrdiff_t(room.blocks) * STEP;
+    const std::ptrdiff_t group = std::ptrdiff_t(t.m) * STEP;  // vectors of a block
     const double root = std::sqrt(lane(room.s, a)), weight = lane(room.k, a) / root;
-    V covariance[STEP];
     std::vector<double>& x = room.pivot;
+    std::vector<double>& l = room.factor;
     for (int f = 0; f < t.features; ++f) x[f] = feature(room, t.features, a, f);
+    for (int u = 0; u < i; ++u) l[u] = lane(room.L, (a / (STEP * W) * group + u * STEP) * W + a % (STEP * W));
+    lane(room.s, a) = TAKEN;  // it stays so: entries of L are at most of the size of its root
     for (int b = 0; b < room.blocks; ++b) {
-        kernel(t, x.data(), room.X.data() + std::ptrdiff_t(b) * STEP * t.features, covariance);
-        for (int v = 0; v < STEP; ++v) room.L[i * vectors + b * STEP + v] = covariance[v];
-    }
-    for (int u = 0; u < i; ++u) x[u] = lane(room.L, u * vectors * W + a);
-    for (int b = 0; b < room.blocks; ++b) {
-        V* column = room.L.data() + i * vectors + b * STEP;
+        const V* before = room.L.data() + b * group;
         V sum[STEP];
-        for (int v = 0; v < STEP; ++v) sum[v] = column[v];
+        kernel(t, x.data(), room.X.data() + std::ptrdiff_t(b) * STEP * t.features, sum);
         for (int u = 0; u < i; ++u)
-            for (int v = 0; v < STEP; ++v) sum[v] -= room.L[u * vectors + b * STEP + v] * x[u];
+            for (int v = 0; v < STEP; ++v) sum[v] -= before[u * STEP + v] * l[u];
         for (int v = 0; v < STEP; ++v) {
             const V entry = sum[v] / root;
-            column[v] = entry;
+            room.L[b * group + i * STEP + v] = entry;
             room.k[b * STEP + v] -= entry * weight;
             room.s[b * STEP + v] -= entry * entry;
+            room.gain[b * STEP + v] = gain(room, b * STEP + v);
         }
     }
-    lane(room.s, a) = TAKEN;
 }
 
 }  // namespace

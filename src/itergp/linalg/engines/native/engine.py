@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from itergp.linalg.engines.base import Conditionals, Engine, Tick, TileCache, no_tick
-from itergp.linalg.engines.native import _tiles, linear, neighbours
+from itergp.linalg.engines.native import _tiles, linear, local, neighbours
 from itergp.linalg.engines.native.gradients import gradient, symmetric_gradient
 from itergp.linalg.engines.native.layout import BLOCK, blocks, padded, unpadded
 from itergp.linalg.engines.native.leaves import Leaf, differentiable_leaves, leaves
+from itergp.linalg.local import Neighbourhoods
 from itergp.linalg.memory import cores
 from itergp.prior.kernel import Kernel, without_linear
 from itergp.prior.parameters import Slopes
@@ -194,6 +195,29 @@ class NativeEngine(Engine):
             return super().most_informative(kernel, X0, X1, N, J, count, threads, tick)
         at_once = at_most_cores(threads or self.threads)
         return neighbours.most_informative(_leaves(kernel), X0, X1, N, J, count, at_once, tick)
+
+    def tree(self, F: np.ndarray, threads: int | None = None) -> local.NativeTree:
+        return local.NativeTree(F, at_most_cores(threads or self.threads))
+
+    def solve_lower(self, L: np.ndarray, B: np.ndarray, threads: int | None = None) -> np.ndarray:
+        return local.solve_lower(L, B, at_most_cores(threads or self.threads))
+
+    def acts_locally(self, kernel: Kernel, given: Neighbourhoods) -> bool:
+        return leaves(kernel) is not None and 0 < given.J.shape[1] <= local.MANY
+
+    def local_actions(
+        self,
+        kernel: Kernel,
+        given: Neighbourhoods,
+        residual: np.ndarray,
+        mean: np.ndarray,
+        variance: np.ndarray,
+        threads: int | None = None,
+    ) -> None:
+        if not self.acts_locally(kernel, given):
+            return super().local_actions(kernel, given, residual, mean, variance, threads)
+        at_once = at_most_cores(threads or self.threads)
+        return local.local_actions(_leaves(kernel), given, residual, mean, variance, at_once)
 
     def differentiates(self, kernel: Kernel) -> bool:
         return differentiable_leaves(kernel) is not None

@@ -67,6 +67,8 @@ class Leaf:
     def features(self, X: np.ndarray) -> np.ndarray:
         if self.constant:
             return np.zeros((len(X), 0))
+        if self.linear:
+            return self.term.of(X) / self.lengthscale
         return self.kernel.features(self.term.of(X)) * self.factor
 
     def columns(self, d: int) -> np.ndarray:

@@ -15,6 +15,12 @@ ROWS = 4  # rows of a panel of the search
 CHUNK = _tiles.CHUNK
 AMONG = {"all": 0, "others": 1, "earlier": 2}
 WORK_PER_CALL = 5e8  # distances, or operations on small matrices, between two ticks
+WORK_PER_THREAD = 4e6  # below which a thread takes longer to start, on a busy machine, than it would work
+
+
+def at_once(threads: int, work: float) -> int:
+    """As many threads as have enough to do."""
+    return max(1, min(threads, int(work / WORK_PER_THREAD)))
 
 
 def nearest(
@@ -49,25 +55,29 @@ def most_informative(
     tick: Tick,
 ) -> np.ndarray:
     """See `Engine.most_informative`, for a sum of these leaves."""
-    profiles = [leaf for leaf in parts if not leaf.constant]
-    points, F = (
-        np.concatenate([np.zeros((len(X), 0)), *(leaf.features(X) for leaf in profiles)], axis=1)
-        for X in (X0, X1)
-    )
-    terms = _terms(parts, [leaf.features(X0[:1]).shape[1] for leaf in profiles])
+    (points, sizes), (F, _) = features(parts, X0), features(parts, X1)
+    as_terms = terms(parts, sizes)
     J, chosen = np.ascontiguousarray(J, dtype=np.int32), np.empty((len(X0), count), dtype=np.int32)
     work = J.shape[1] * count * (F.shape[1] + count / 2.0 + 20.0)
+    threads = at_once(threads, work * len(X0))
     step = threads * max(1, int(WORK_PER_CALL / work))
     for first in range(0, len(X0), step):
         tick()
         last = min(first + step, len(X0))
         _tiles.most_informative(
-            *terms, points, F, N, J, LEAST_VARIANCE, LEAST_GAIN, TIE, chosen, first, last, threads
+            *as_terms, points, F, N, J, LEAST_VARIANCE, LEAST_GAIN, TIE, chosen, first, last, threads
         )
     return chosen
 
 
-def _terms(parts: list[Leaf], sizes: list[int]) -> tuple[Any, ...]:
+def features(parts: list[Leaf], X: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """The features of all terms side by side, and how many each has."""
+    of_terms = [leaf.features(X) for leaf in parts if not leaf.constant]
+    F = of_terms[0] if len(of_terms) == 1 else np.concatenate([np.zeros((len(X), 0)), *of_terms], axis=1)
+    return np.ascontiguousarray(F), [part.shape[1] for part in of_terms]
+
+
+def terms(parts: list[Leaf], sizes: list[int]) -> tuple[Any, ...]:
     """The leaves as the native code takes them, with so many features each."""
     profiles = [leaf for leaf in parts if not leaf.constant]
     return (
@@ -93,7 +103,7 @@ def likelihood(
         axis=1,
     )
     sizes = [len(leaf.columns(d)) for leaf in profiles]
-    terms = _terms(parts, sizes)
+    as_terms = terms(parts, sizes)
     data = F, np.ascontiguousarray(given.y), given.N, given.share, rows, J
     values, chunks = np.empty(len(rows)), -(-len(rows) // CHUNK)
     sums = np.zeros((chunks, 2 * len(profiles) + sum(sizes) + 2))
@@ -101,7 +111,7 @@ def likelihood(
     step = threads * max(1, int(WORK_PER_CALL / work))
     for first in range(0, chunks, step):
         tick()
-        _tiles.likelihood(*terms, *data, values, sums, first, min(first + step, chunks), threads)
+        _tiles.likelihood(*as_terms, *data, values, sums, first, min(first + step, chunks), threads)
     total = sums.sum(axis=0)
     squares = np.split(total[2 * len(profiles) : -2], np.cumsum(sizes)[:-1]) if profiles else []
     found = [

@@ -1,0 +1,109 @@
+"""The index of rows: the nearest are those of all distances."""
+
+import numpy as np
+import pytest
+
+from itergp.linalg.engines import get, registry
+from itergp.linalg.index import Index
+from itergp.linalg.neighbours import distinct
+
+native = pytest.importorskip("itergp.linalg.engines.native.engine", reason="the native engine was not built")
+
+
+@pytest.fixture(params=native._tiles.instruction_sets())
+def instruction_set(request):
+    before = native._tiles.instruction_set()
+    native._tiles.choose(request.param)
+    yield request.param
+    native._tiles.choose(before)
+
+
+def clusters(rng, n, d):
+    return rng.standard_normal((7, d))[rng.integers(7, size=n)] + 1e-3 * rng.standard_normal((n, d))
+
+
+PLACES = {
+    "uniform": lambda rng, n, d: rng.uniform(-1, 1, (n, d)),
+    "clusters": clusters,
+    "far away": lambda rng, n, d: 1e6 + rng.standard_normal((n, d)),
+    "one outlier": lambda rng, n, d: np.concatenate(
+        [rng.standard_normal((n - 1, d)) * 1e-4, np.full((1, d), 1e4)]
+    ),
+    "a line": lambda rng, n, d: np.outer(rng.uniform(size=n), np.ones(d)),
+    "too large for float32": lambda rng, n, d: 1e60 * rng.standard_normal((n, d)),
+}
+
+
+def by_all_distances(F, queries, count):
+    """Nearest first; rows in order where distances are equal."""
+    squares = ((F[None] - queries[:, None]) ** 2).sum(axis=2)
+    return np.argsort(squares, axis=1, kind="stable")[:, :count], squares
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize(("n", "d"), [(5, 1), (64, 2), (700, 3), (3000, 8)])
+def test_the_nearest_rows_are_those_of_all_distances(instruction_set, place, n, d):
+    rng = np.random.default_rng([n, d])
+    F = place(rng, n, d)
+    queries = np.concatenate([F[:3], place(rng, 9, d), 3.0 * place(rng, 2, d)])
+    for count in {1, min(n, 40), n}:
+        found = native.ENGINE.tree(F).nearest(queries, count)
+        expected, squares = by_all_distances(F, queries, count)
+        same = np.take_along_axis(squares, found, axis=1), np.take_along_axis(squares, expected, axis=1)
+        np.testing.assert_allclose(*same, rtol=1e-12)  # rows may differ where distances do by rounding only
+        assert all(np.unique(row).size == count for row in found)
+
+
+@pytest.mark.parametrize("size", [6, 13])
+def test_of_rows_at_equal_distances_the_first_ones_are_taken(instruction_set, size):
+    """On a grid of whole numbers, where distances are exact and often equal; and where all rows are one."""
+    F = np.stack(np.meshgrid(*[np.arange(float(size))] * 3), axis=-1).reshape(-1, 3)
+    queries = F[:: size + 1]
+    for count in (1, 27, 100):
+        found = native.ENGINE.tree(F).nearest(queries, count)
+        np.testing.assert_array_equal(found, by_all_distances(F, queries, count)[0])
+    same = native.ENGINE.tree(np.ones((2000, 2))).nearest(np.zeros((2, 2)), 50)
+    np.testing.assert_array_equal(same, np.tile(np.arange(50), (2, 1)))
+
+
+def test_more_neighbours_than_rows_are_padded():
+    found = native.ENGINE.tree(np.arange(3.0)[:, None]).nearest(np.array([[2.2]]), 5)
+    np.testing.assert_array_equal(found, [[2, 1, 0, -1, -1]])
+
+
+def test_no_row_depends_on_threads_or_on_the_other_queries(instruction_set):
+    rng = np.random.default_rng(4)
+    F, queries = rng.standard_normal((2500, 5)), rng.standard_normal((300, 5))
+    tree = native._tiles.SearchTree(F)
+    found, again = np.empty((300, 33), dtype=np.int32), np.empty((300, 33), dtype=np.int32)
+    tree.nearest(queries, found, 1)
+    tree.nearest(queries, again, 4)
+    np.testing.assert_array_equal(again, found)
+    for q in range(0, 300, 50):
+        tree.nearest(queries[q : q + 1], again[:1], 1)
+        np.testing.assert_array_equal(again[0], found[q])
+
+
+def test_rows_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="finite"):
+        native.ENGINE.tree(np.array([[0.0], [np.nan]]))
+
+
+def test_without_the_native_code_the_index_finds_the_same(monkeypatch):
+    rng = np.random.default_rng(5)
+    F, queries = rng.standard_normal((500, 4)), rng.standard_normal((20, 4))
+    found = Index(F, get("numpy"), 1).nearest(queries, 30)
+    monkeypatch.setattr(registry, "native", lambda: None)
+    np.testing.assert_array_equal(Index(F, get("numpy"), 1).nearest(queries, 30), found)
+
+
+@pytest.mark.parametrize("n", [50, 10**6])
+def test_distinct_rows_by_sorting_and_by_marking(n):
+    """Of a million rows a few are sorted, of fifty they are marked; -1 stays. Of four rows, all are taken."""
+    J = np.array([[7, 3, -1], [40, 7, 7], [-1, 0, 49]])
+    rows, near = distinct(J, n)
+    np.testing.assert_array_equal(rows, [0, 3, 7, 40, 49])
+    np.testing.assert_array_equal(near, [[2, 1, -1], [3, 2, 2], [-1, 0, 4]])
+    assert near.dtype == np.int32
+    rows, near = distinct(J % 4, 4)
+    np.testing.assert_array_equal(rows[near], J % 4)
