@@ -29,6 +29,7 @@ from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.units import Scaling
 from itergp.learning.heldout import blocks
 from itergp.linalg.compute import Compute, peak_bytes
+from itergp.linalg.products import large
 from itergp.posterior.combined import NEW_ROWS, Posterior
 from itergp.posterior.targets import TargetPosterior
 from itergp.prior.gp import Prior
@@ -127,7 +128,7 @@ def refine(fit: Fit, clock: Clock, watch: Watch) -> Fit:
     before, n = fit.posterior, fit.posterior.problem.n
     with watch:
         policy = policy_for("auto", n, clock.budget) if before.policy is None else before.policy
-        state = solved(before.state, policy, stopping(clock, n), reporter(watch), watch.interrupts)
+        state = solved(before.state, policy, stopping(clock, n, policy), reporter(watch), watch.interrupts)
     return _acted_on(fit, Posterior(before.problem, state, policy), clock)
 
 
@@ -214,7 +215,7 @@ def infer(
     if interrupts.asked:
         return _in_a_hurry(problem, policy, state, seed, interrupts), resumed
     state = State.start(problem, seed) if state is None else state
-    state = solved(state, policy, FromTheStart(stopping(clock, problem.n)), report, interrupts)
+    state = solved(state, policy, FromTheStart(stopping(clock, problem.n, policy)), report, interrupts)
     if checkpoint is not None:
         checkpoint.write_now(state)
     return Posterior(problem, state, policy), resumed
@@ -238,12 +239,13 @@ def solved(
         return latest.ended(Status.INTERRUPTED)
 
 
-def stopping(clock: Clock, n: int) -> StoppingCriterion:
+def stopping(clock: Clock, n: int, policy: Any) -> StoppingCriterion:
     """The stopping criterion of inference: the clock and the memory, or a count."""
     if clock.deadline is None:
         return default_stop(n, clock.budget)
     most = default_actions(n) if without_passes(n, clock.budget) else n
-    return Until(clock.deadline) | MaxActions(min(most, actions_in_memory(n)))
+    stored = not (getattr(policy, "few_rows", False) and large(n))
+    return Until(clock.deadline) | MaxActions(min(most, actions_in_memory(n)) if stored else most)
 
 
 def _in_a_hurry(
@@ -282,7 +284,7 @@ def update(
         return Posterior(state.problem, state, posterior.policy)
     stop: StoppingCriterion = MaxActions(min(rows.size, NEW_ROWS))
     if clock.budget != Budget():
-        stop = stopping(clock, state.problem.n) | MaxActions(rows.size)
+        stop = stopping(clock, state.problem.n, UnitVector()) | MaxActions(rows.size)
     room = int(min(stop.allowance(state.progress, state), rows.size))
     if room < rows.size or clock.deadline is not None:  # perhaps not all: then any of them
         rows = np.random.default_rng([state.seed, state.counter]).permutation(rows)
