@@ -3,6 +3,7 @@
 import warnings
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -108,10 +109,15 @@ class Problem:
 
     def variance_floor(self, k0: np.ndarray) -> np.ndarray:
         """k_* >= k0 / (1 + k_x^T N^{-1} k_x / k0) >= k0 / (1 + sum_j k_jj / N_j): n copies of x say most."""
+        return k0 / (1.0 + self._information)
+
+    @cached_property
+    def _information(self) -> float:
+        """sum_j k_jj / N_j: over all rows, so once, as every prediction asks for it."""
         diagonal = self.gram.diagonal()
         with np.errstate(divide="ignore", over="ignore"):
             ratios = np.divide(diagonal, self.N, out=np.zeros(self.n), where=diagonal > 0)
-        return k0 / (1.0 + float(ratios.sum()))
+        return float(ratios.sum())
 
     def above_floor(self, variance: np.ndarray, k0: np.ndarray) -> np.ndarray:
         """Raise variances that rounding left below the least possible value to it, with a warning."""
