@@ -28,7 +28,7 @@ from itergp.fitted.first_rows import FirstRows, telling
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.units import Scaling
 from itergp.learning.heldout import blocks
-from itergp.linalg.compute import Compute, peak_bytes
+from itergp.linalg.compute import Compute, fitting, peak_bytes, require_bytes
 from itergp.linalg.products import large
 from itergp.posterior.combined import NEW_ROWS, Posterior
 from itergp.posterior.targets import TargetPosterior
@@ -64,6 +64,7 @@ def fit_rows(
 ) -> Fit:
     """Scale, learn and act, regardless of any earlier fit."""
     check_flags(asked)
+    _require_room(*X.shape)
     scaling = Scaling.of(X, y) if asked["normalize"] else Scaling.none(X, y)
     inputs, targets = scaling.inputs(X), scaling.targets(y)
     plan = planned(asked, inputs, targets, clock.budget)
@@ -100,6 +101,14 @@ def fit_rows(
         learned = () if found.learned is None else tuple(found.learned.trace)
         trace = Trace(learned, posterior.trace, resumed, peak_bytes(), found.candidates)
         return replace(fitted(posterior), trace=trace, timings=clock.total())
+
+
+def _require_room(n: int, d: int) -> None:
+    """Refuse before any work what does not fit: inputs in scaled units, those of the problem, and one more
+    copy for a moment; and what there is for each row beside them."""
+    each = 8.0 * (3 * d + 12)
+    remedy = f"Fit a random part of the rows: about {fitting(each):,} would fit."
+    require_bytes(each * n, f"a fit of {n:,} rows of {d:,} features", remedy)
 
 
 def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch) -> Fit:
