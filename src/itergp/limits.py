@@ -9,3 +9,5 @@ DENSE_ROWS = 4096  # up to here K + N may be factorised as a whole: `decompose`,
 COMPILED_ROWS = 2048  # below, no compiled tile pays for its start-up
 FLOAT32_ROWS = 4096  # below, tiles in float32 gain nothing
 JOINT_POINTS = 2000  # test points: joint samples are exact up to here
+# storage: beyond, K Q of actions on a few rows is made again when needed, not stored (0.8 MB for each action)
+LEAN_ROWS = 100_000

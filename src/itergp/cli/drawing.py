@@ -93,6 +93,7 @@ def _bought(values: Values) -> Iterable[tuple[str, str]]:
         f"{budget['actions']:,} of {values['distinct_rows']:,}, in {passes(budget['passes'])} over the "
         "kernel matrix",
     )
+    yield "why these", budget["regime"]
     parts = ", ".join(
         f"{name} {seconds[key]:.1f}"
         for key, name in (("learn", "learning"), ("act", "acting"))

@@ -12,6 +12,7 @@ from scipy.special import ndtri
 from itergp.fitted import choice, predictions as predicted
 from itergp.fitted.fit import Fit
 from itergp.fitted.price import affordable_passes, seconds_for
+from itergp.fitted.regime import regime
 from itergp.fitted.relevance import relevances
 from itergp.fitted.seen import Seen, look
 from itergp.fitted.shares import Share, share_of
@@ -48,6 +49,7 @@ def described(fit: Fit, layout: Layout, path: Path) -> Values:
             "seconds": {name: round(seconds, 3) for name, seconds in fit.timings.items()},
             "status": fit.status.value,
             "advice": fit.status.advice,
+            "regime": regime(fit),
         },
         "learning": {
             "ended": fit.learning.ended.value,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from itergp.data.spread import centre_and_spread
+from itergp.data.spread import AT_ONCE, centre_and_spread
 from itergp.errors import InputError
 from itergp.validate import Array, finite, inputs, targets
 
@@ -81,7 +81,13 @@ class Rows:
     @property
     def spread(self) -> Array:
         """The standard deviation of each feature without a few outliers; 1 where constant."""
-        return centre_and_spread(np.repeat(self.X, np.rint(self.counts).astype(np.intp), axis=0))[1]
+        times = np.rint(self.counts).astype(np.intp)
+        if (times == 1).all():
+            return centre_and_spread(self.X)[1]
+        if times.sum() <= AT_ONCE:
+            return centre_and_spread(np.repeat(self.X, times, axis=0))[1]
+        features = (np.repeat(self.X[:, [j]], times, axis=0) for j in range(self.X.shape[1]))
+        return np.concatenate([centre_and_spread(feature)[1] for feature in features])
 
     def N(self, noise: float) -> Array:
         """The noise variance of each row."""
@@ -210,11 +216,10 @@ def _no_scatter(y: Array) -> Any:
 
 def _groups(X: Array) -> tuple[Array, Array]:
     """The first row of each group of identical rows, ascending, and the group of every row."""
-    X = X + 0.0  # -0.0 becomes 0.0
     firsts, group = np.unique(_digests(X), return_index=True, return_inverse=True)[1:]
     group = group.reshape(-1)
     # hash collision between different rows
-    if len(firsts) < len(X) and not np.array_equal(X[firsts[group]], X):
+    if len(firsts) < len(X) and not all(np.array_equal(x[firsts][group], x) for x in X.T):
         firsts, group = _sorted_groups(X)
     order = np.argsort(firsts)  # groups are numbered by their first appearance
     rank = np.empty_like(order)
@@ -224,9 +229,9 @@ def _groups(X: Array) -> tuple[Array, Array]:
 
 def _digests(X: Array) -> Array:
     """A 64-bit hash of each row: sorting one column is faster than sorting by all of them."""
-    bits, found = np.ascontiguousarray(X.T).view(np.uint64), np.zeros(len(X), dtype=np.uint64)
-    for column in bits:
-        found ^= column
+    found = np.zeros(len(X), dtype=np.uint64)
+    for feature in X.T:
+        found ^= (feature + 0.0).view(np.uint64)  # -0.0 becomes 0.0
         found *= np.uint64(0x9E3779B97F4A7C15)  # odd, so that the map is invertible
         found ^= found >> np.uint64(29)
     return found

@@ -5,6 +5,7 @@ import numpy as np
 FEW = 0.01  # at most this share of the values are outliers
 ROWS = 20  # with fewer values nothing counts as an outlier
 DOMINATED = 10.0  # times the standard deviation of the other values
+AT_ONCE = 10**6  # rows: of more, one feature after the other, to save copies of all of them
 CONSTANT = 1e-12  # a column that varies by less than this share of its size is constant
 
 
@@ -16,6 +17,9 @@ def centre_and_spread(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     distribution is not normal: where most values are equal (one-hot, binary, mostly zero) the rare ones carry
     the information, and heavy tails are kept.
     """
+    if len(A) > AT_ONCE and A.ndim == 2 and A.shape[1] > 1:
+        each = [centre_and_spread(A[:, [j]]) for j in range(A.shape[1])]
+        return np.concatenate([one for one, _ in each]), np.concatenate([one for _, one in each])
     unit = binary_unit(A)
     A = A / unit
     centre, spread, largest = A.mean(axis=0), A.std(axis=0), np.abs(A).max(axis=0)

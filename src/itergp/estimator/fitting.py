@@ -28,7 +28,8 @@ from itergp.fitted.first_rows import FirstRows, telling
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.units import Scaling
 from itergp.learning.heldout import blocks
-from itergp.linalg.compute import Compute, peak_bytes
+from itergp.linalg.compute import Compute, fitting, peak_bytes, require_bytes
+from itergp.linalg.products import large
 from itergp.posterior.combined import NEW_ROWS, Posterior
 from itergp.posterior.targets import TargetPosterior
 from itergp.prior.gp import Prior
@@ -63,6 +64,7 @@ def fit_rows(
 ) -> Fit:
     """Scale, learn and act, regardless of any earlier fit."""
     check_flags(asked)
+    _require_room(*X.shape)
     scaling = Scaling.of(X, y) if asked["normalize"] else Scaling.none(X, y)
     inputs, targets = scaling.inputs(X), scaling.targets(y)
     plan = planned(asked, inputs, targets, clock.budget)
@@ -101,6 +103,14 @@ def fit_rows(
         return replace(fitted(posterior), trace=trace, timings=clock.total())
 
 
+def _require_room(n: int, d: int) -> None:
+    """Refuse before any work what does not fit: inputs in scaled units, those of the problem, and one more
+    copy for a moment; and what there is for each row beside them."""
+    each = 8.0 * (3 * d + 12)
+    remedy = f"Fit a random part of the rows: about {fitting(each):,} would fit."
+    require_bytes(each * n, f"a fit of {n:,} rows of {d:,} features", remedy)
+
+
 def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch) -> Fit:
     """Add rows. Scaling and hyper-parameters are kept, unless the first rows were too few for them."""
     if y.shape[1:] != fit.scaling.y_mean.shape:
@@ -127,7 +137,7 @@ def refine(fit: Fit, clock: Clock, watch: Watch) -> Fit:
     before, n = fit.posterior, fit.posterior.problem.n
     with watch:
         policy = policy_for("auto", n, clock.budget) if before.policy is None else before.policy
-        state = solved(before.state, policy, stopping(clock, n), reporter(watch), watch.interrupts)
+        state = solved(before.state, policy, stopping(clock, n, policy), reporter(watch), watch.interrupts)
     return _acted_on(fit, Posterior(before.problem, state, policy), clock)
 
 
@@ -214,7 +224,7 @@ def infer(
     if interrupts.asked:
         return _in_a_hurry(problem, policy, state, seed, interrupts), resumed
     state = State.start(problem, seed) if state is None else state
-    state = solved(state, policy, FromTheStart(stopping(clock, problem.n)), report, interrupts)
+    state = solved(state, policy, FromTheStart(stopping(clock, problem.n, policy)), report, interrupts)
     if checkpoint is not None:
         checkpoint.write_now(state)
     return Posterior(problem, state, policy), resumed
@@ -238,12 +248,13 @@ def solved(
         return latest.ended(Status.INTERRUPTED)
 
 
-def stopping(clock: Clock, n: int) -> StoppingCriterion:
+def stopping(clock: Clock, n: int, policy: Any) -> StoppingCriterion:
     """The stopping criterion of inference: the clock and the memory, or a count."""
     if clock.deadline is None:
         return default_stop(n, clock.budget)
     most = default_actions(n) if without_passes(n, clock.budget) else n
-    return Until(clock.deadline) | MaxActions(min(most, actions_in_memory(n)))
+    stored = not (getattr(policy, "few_rows", False) and large(n))
+    return Until(clock.deadline) | MaxActions(min(most, actions_in_memory(n)) if stored else most)
 
 
 def _in_a_hurry(
@@ -282,7 +293,7 @@ def update(
         return Posterior(state.problem, state, posterior.policy)
     stop: StoppingCriterion = MaxActions(min(rows.size, NEW_ROWS))
     if clock.budget != Budget():
-        stop = stopping(clock, state.problem.n) | MaxActions(rows.size)
+        stop = stopping(clock, state.problem.n, UnitVector()) | MaxActions(rows.size)
     room = int(min(stop.allowance(state.progress, state), rows.size))
     if room < rows.size or clock.deadline is not None:  # perhaps not all: then any of them
         rows = np.random.default_rng([state.seed, state.counter]).permutation(rows)

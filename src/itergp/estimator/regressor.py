@@ -85,6 +85,7 @@ class IterGPRegressor(
     trace_ : record of the computation: `learning`, `steps`, `resumed_from`, and the `candidates` for the
         kernel with their scores.
     status_ : how inference ended; `status_.advice` is a sentence.
+    regime_ : which computation was chosen for this many rows and this budget, and why: a sentence.
     learning_ : how learning ended, and after how many iterations; `learning_.advice` is a sentence.
     timings_ : seconds of each part and in total, including `refine` and `partial_fit`.
     scaling_, row_counts_, scatter_ : the scaling of the data; the number of rows merged into each row; the

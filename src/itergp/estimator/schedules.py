@@ -14,6 +14,7 @@ from itergp.fitted.price import COLUMN, PAIR
 from itergp.limits import EXACT_ROWS, PASS_ROWS
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.gram import Gram
+from itergp.linalg.products import large
 from itergp.solver.policies import BY_NAME, Policy, UnitVector
 from itergp.solver.problem import Problem
 from itergp.solver.run import solve
@@ -33,6 +34,7 @@ PROBE, PASS = 512, 2048  # rows of the exact GP, and of the pass over K, that ar
 FIRST = 256
 HOPE = 1.5  # times the seconds there are, what it may seem to take: measurements on a busy machine are high
 ROW = 0.17e-6  # seconds of an action that needs no pass, by n
+LEAN_ROW = 0.05e-6  # the same where its product is not stored: in blocks of 128, one slow core
 PROBING = 0.1  # of the time for the inference, for the pass that is timed before
 FIRST_PASS = 0.4  # of the time for the inference; a pass that the clock cuts is lost
 WITHOUT_PASS = 0.1  # the same for a block without one, of which there are many
@@ -81,7 +83,7 @@ def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -
     if reaches_exact(n, budget, machine):
         return _columns_of_K(n, budget, 512)
     if without_passes(n, budget):
-        return _columns_of_K(n, Budget(seconds=np.inf), BLOCK)
+        return _random_rows(n, budget)
     if machine is not None and budget.seconds is not None:
         slowness = machine.slowness(PROBING * budget.seconds)
         budget = Budget(seconds=max(1e-3, budget.seconds - machine.spent))  # measuring took some of it
@@ -96,6 +98,14 @@ def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -
 def without_passes(n: int, budget: Budget) -> bool:
     """Whether a fit of so many rows acts on some of them only: no pass over K, linear in n."""
     return n > PASS_ROWS and budget.stop is None
+
+
+def _random_rows(n: int, budget: Budget) -> UnitVector:
+    """In blocks of 128, or smaller where the clock would cut off the first ones of so many rows."""
+    if budget.seconds is None or not large(n):
+        return _columns_of_K(n, Budget(seconds=np.inf), BLOCK)
+    columns = int(min(BLOCK, WITHOUT_PASS * budget.seconds / (LEAN_ROW * n)))
+    return UnitVector("random", block_size=max(16, columns // 16 * 16))
 
 
 def _columns_of_K(n: int, budget: Budget, most: int) -> UnitVector:

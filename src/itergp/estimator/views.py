@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar, overload
 
 from itergp.fitted.fit import Fit
+from itergp.fitted.regime import regime
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ class FittedAttributes:
     kernel_ = View(lambda fit: fit.kernel)
     noise_ = View(lambda fit: fit.noise)
     status_ = View(lambda fit: fit.status)
+    regime_ = View(regime)
     learning_ = View(lambda fit: fit.learning)
     trace_ = View(lambda fit: fit.trace)
     timings_ = View(lambda fit: fit.timings)

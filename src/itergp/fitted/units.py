@@ -51,7 +51,9 @@ class Scaling:
     # To scaled units.
 
     def inputs(self, X: ArrayLike) -> Array:
-        return _bounded("X", (X - self.x_mean) / self.x_scale)
+        scaled = X - self.x_mean
+        scaled /= self.x_scale
+        return _bounded("X", scaled)
 
     def targets(self, y: Array) -> Array:
         return _bounded("y", (y - self.y_mean) / self.y_scale)
@@ -162,7 +164,7 @@ def _vanished(out: Array, variance: Array) -> bool:
 
 
 def _bounded(name: str, A: Array) -> Array:
-    if not (np.abs(A) < LARGEST).all():
+    if not (A.max(initial=0.0) < LARGEST and A.min(initial=0.0) > -LARGEST):  # nor if it is NaN
         raise InputError(
             f"{name} has values too large for float64 arithmetic, given the fitted scaling. Rescale it."
         )

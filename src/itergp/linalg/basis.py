@@ -1,5 +1,7 @@
 """Storage of the n x r arrays: the actions Q, the products K Q, and the Cholesky factor of their Gram matrix.
 
+Where products are not stored, `products.py` makes them again.
+
 All are append-only, and appended data never change. So a state keeps its view of the first rows and columns
 while a later one continues in the same memory. Two that continue from the same state do not see each other
 (the second one copies). This also holds across threads: memory is claimed before it is written.
@@ -8,12 +10,17 @@ while a later one continues in the same memory. Two that continue from the same 
 import os
 import threading
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
 from itergp.linalg.blas import NARROW
+
+if TYPE_CHECKING:
+    from itergp.linalg.gram import Gram
+    from itergp.linalg.products import Products, Remade
 
 CHUNK = 64  # columns per allocation
 # when rows are appended, a quarter more is reserved: a number is copied about four times in a long stream
@@ -58,6 +65,7 @@ class _Chunk:
 class Columns:
     """A dense n x r matrix that grows by columns and by rows."""
 
+    lean: ClassVar[bool] = False  # it is stored
     n: int
     chunks: tuple[tuple[_Chunk, int], ...] = ()  # (memory, how many of its columns belong to this matrix)
 
@@ -140,7 +148,7 @@ class Basis:
 
     n: int
     parts: tuple[Columns | sp.csc_array, ...]
-    KQ: Columns
+    KQ: "Columns | Products"
 
     @staticmethod
     def empty(n: int) -> "Basis":
@@ -155,7 +163,22 @@ class Basis:
         """True if every action is sparse, so that predictions need only a few rows."""
         return all(not isinstance(part, Columns) for part in self.parts)
 
-    def append(self, Q: np.ndarray | sp.csc_array, KQ: np.ndarray) -> "Basis":
+    @property
+    def lean(self) -> bool:
+        """True if no n x r numbers are stored: all actions are sparse, and their products are made again."""
+        return self.KQ.lean and self.sparse
+
+    def lean_until(self, stop: int) -> bool:
+        """Whether this is so for the first actions."""
+        return self.KQ.lean and stop <= self.remade.size
+
+    @property
+    def remade(self) -> "Remade":
+        """The products that are made again, of the first actions."""
+        assert not isinstance(self.KQ, Columns)
+        return self.KQ.front
+
+    def append(self, Q: np.ndarray | sp.csc_array, KQ: "np.ndarray | Remade") -> "Basis":
         parts = list(self.parts)
         if sp.issparse(Q):
             if parts and not isinstance(parts[-1], Columns):
@@ -166,12 +189,14 @@ class Basis:
             parts[-1] = parts[-1].append(Q)
         else:
             parts.append(Columns(self.n).append(Q))
-        return Basis(self.n, tuple(parts), self.KQ.append(KQ))
+        products = self.KQ.append(KQ) if isinstance(KQ, np.ndarray) else KQ.after(self.KQ)
+        return Basis(self.n, tuple(parts), products)
 
-    def inner(self, V: np.ndarray) -> np.ndarray:
-        """Q^T V"""
+    def inner(self, V: Any) -> np.ndarray:
+        """Q^T V, for dense or sparse V"""
         products = [
-            part.inner(V) if isinstance(part, Columns) else np.asarray(part.T @ V) for part in self.parts
+            part.inner(as_dense(V)) if isinstance(part, Columns) else as_dense(part.T @ V)
+            for part in self.parts
         ]
         return np.concatenate(products) if products else np.zeros((0, V.shape[1]))
 
@@ -229,10 +254,8 @@ class Basis:
         """The rows touched by some action, if all actions are sparse; None if all rows count."""
         if not self.sparse:
             return None
-        touched = np.zeros(self.n, dtype=bool)
-        for part in self.parts:
-            touched[part.indices] = True  # type: ignore[union-attr]  # all are sparse
-        return np.flatnonzero(touched)
+        touched = [part.indices for part in self.parts]  # type: ignore[union-attr]  # all are sparse
+        return np.unique(np.concatenate(touched)).astype(np.intp) if touched else np.zeros(0, dtype=np.intp)
 
     def spanned_rows(self) -> np.ndarray:
         """A mask of the rows whose unit vector is in the span of the actions: |Q^T e_j| = 1."""
@@ -245,15 +268,33 @@ class Basis:
             )
         return lengths > 1.0 - 1e-6
 
-    def with_rows(self, KQ_new: np.ndarray) -> "Basis":
-        """More data: actions are zero on the new rows (Thm. S7); their products are not."""
+    def on(self, gram: "Gram") -> "Basis":
+        """The same for another Gram of these rows: it makes the products that are not stored."""
+        KQ = self.KQ
+        return self if isinstance(KQ, Columns) or not KQ.lean else Basis(self.n, self.parts, KQ.on(gram))
+
+    def with_rows(self, KQ_new: np.ndarray, gram: "Gram | None" = None) -> "Basis":
+        """More data: actions are zero on the new rows (Thm. S7); their products are not.
+
+        Products that are not stored need the Gram with these rows.
+        """
         more = KQ_new.shape[0]
         grow = lambda part: (  # noqa: E731
             part.with_rows(np.zeros((more, part.size)))
             if isinstance(part, Columns)
             else sp.csc_array((part.data, part.indices, part.indptr), shape=(self.n + more, part.shape[1]))
         )
-        return Basis(self.n + more, tuple(grow(part) for part in self.parts), self.KQ.with_rows(KQ_new))
+        if isinstance(self.KQ, Columns):
+            products: Columns | Products = self.KQ.with_rows(KQ_new)
+        else:
+            assert gram is not None
+            products = self.KQ.with_rows(KQ_new, gram)
+        return Basis(self.n + more, tuple(grow(part) for part in self.parts), products)
+
+
+def as_dense(A: Any) -> np.ndarray:
+    """A dense or SciPy-sparse matrix as an array."""
+    return np.asarray(A.toarray() if sp.issparse(A) else A)
 
 
 class _Square:

@@ -60,6 +60,11 @@ def require_bytes(needed: float, what: str, remedy: str) -> None:
         )
 
 
+def fitting(bytes_each: float) -> int:
+    """How many things of this size fit in the available memory: for messages."""
+    return int(available_bytes() / bytes_each)
+
+
 @dataclass(frozen=True)
 class Compute:
     """dtype of kernel tiles, bytes for stored tiles, engine, threads.

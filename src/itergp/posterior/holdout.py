@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from itergp.linalg.basis import Columns, cholesky_keeping
+from itergp.linalg.basis import cholesky_keeping
 from itergp.linalg.neighbours import distinct
+from itergp.linalg.products import PRODUCTS
 from itergp.posterior.at import Path
 from itergp.posterior.bounds import Bounds, System, batches, bounded, initial, joined
 from itergp.posterior.combined import Posterior
@@ -154,7 +155,7 @@ def with_targets(posterior: Posterior) -> Posterior:
 def products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
     """(K Q)_rows; recomputed if a file did not store them."""
     state = posterior.state
-    if isinstance(state.basis.KQ, Columns):
+    if isinstance(state.basis.KQ, PRODUCTS):
         return state.basis.KQ.rows(rows)[:, : state.rank]
     return (state.L @ posterior.at(posterior.problem.X[rows]).W).T
 
@@ -168,7 +169,7 @@ def fine_products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
     """
     state, X = posterior.state, posterior.problem.X
     tau = state.tau[: state.rank]
-    if not tau.size or tau.min() >= MIXED * tau.max() or not isinstance(state.basis.KQ, Columns):
+    if not tau.size or tau.min() >= MIXED * tau.max() or not isinstance(state.basis.KQ, PRODUCTS):
         return products(posterior, rows)
     return posterior.problem.gram.cross(X[rows], state.basis.dense(0, state.rank), state.basis.support())
 

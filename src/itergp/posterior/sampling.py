@@ -111,7 +111,9 @@ def sample_function(posterior: "Posterior", size: int, seed: int, features: int 
     Phi = Features(feature_map, feature_map(problem.X[:1]).shape[1])
     loads = rng.standard_normal((Phi.size, draws)) + 1j * rng.standard_normal((Phi.size, draws))
     noise = np.sqrt(problem.N)[:, None] * rng.standard_normal((problem.n, draws))
-    y_prior = Phi.draws(problem.X, loads) + noise
+    y_prior = noise
+    touched = state.basis.remade.support if state.basis.lean else slice(None)  # others are not asked for
+    y_prior[touched] += Phi.draws(problem.X[touched], loads)
     b = np.tile(problem.b, (1, size))  # the targets of each draw are adjacent
     projected = state.basis.inner(b - y_prior)[: state.rank]
     # rounding counts as noise

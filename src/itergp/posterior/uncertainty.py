@@ -1,5 +1,6 @@
 """Distance to the exact GP: exact (small n), estimated with an error bar, or certified. Never mixed up."""
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from scipy.special import stdtrit
 from itergp.errors import InputError
 from itergp.limits import DENSE_ROWS
 from itergp.linalg.compute import require_bytes
+from itergp.linalg.products import slabs
 from itergp.posterior.bounds import System, Weights, bounded, variance_bounds
 from itergp.posterior.local import NEIGHBOURS
 from itergp.validate import choice, count
@@ -206,10 +208,22 @@ def variance_by(L: np.ndarray, posterior: "Posterior", X: np.ndarray) -> np.ndar
 
 
 def unexplained(at: "At") -> tuple[np.ndarray, np.ndarray]:
-    """e_x = k_x - K_hat Q g with g = G^{-1} Q^T k_x: the part of k_x not seen by the actions; and g."""
+    """|N^{-1/2} e_x| with e_x = k_x - K_hat Q g and g = G^{-1} Q^T k_x: the part of k_x not seen by the
+    actions; and g."""
     problem, state = at.posterior.problem, at.posterior.state
-    K_x, g = problem.gram.dense(problem.X, at.X), state.factor.solve_transposed(at.W, state.rank)
-    return K_x - state.basis.KQ.combine(g) - problem.N[:, None] * state.basis.combine(g), g
+    g, root = state.factor.solve_transposed(at.W, state.rank), np.sqrt(problem.N)[:, None]
+    if not state.basis.lean_until(state.rank):
+        e = problem.gram.dense(problem.X, at.X) - state.basis.KQ.combine(g)
+        return np.linalg.norm((e - problem.N[:, None] * state.basis.combine(g)) / root, axis=0), g
+    norms, remade = [], state.basis.remade
+    touched, v = remade.support, remade.weights(g)
+    for rows in slabs(touched.size + 2 * len(at.X), problem.n):
+        e = problem.gram.dense(problem.X[rows], at.X)
+        e -= problem.gram.multiply_points(problem.X[rows], touched, v)
+        inside = slice(*np.searchsorted(touched, [rows.start, rows.stop]))
+        e[touched[inside] - rows.start] -= problem.N[touched[inside], None] * v[inside]
+        norms.append(np.linalg.norm(e / root[rows], axis=0))
+    return functools.reduce(np.hypot, norms), g
 
 
 def certify(at: "At") -> Certificate:
@@ -219,14 +233,15 @@ def certify(at: "At") -> Certificate:
     if not lowest > 0:  # without noise nothing bounds K_hat^{-1}
         return Certificate(np.zeros_like(k0), variance, np.full(len(k0), np.inf))
     tau = float(state.tau[: state.rank].max(initial=0.0))
-    root = np.sqrt(problem.N)[:, None]
     c = np.linalg.norm(state.coefficients)
-    r = np.linalg.norm(state.residual / root) + tau * c / np.sqrt(lowest)  # the true residual, in this norm
+    r = np.linalg.norm(state.residual / np.sqrt(problem.N)[:, None]) + tau * c / np.sqrt(
+        lowest
+    )  # the true residual, in this norm
     lower, mean_error = [], []
     for start in range(0, len(k0), POINTS):
-        e, g = unexplained(at.some(slice(start, start + POINTS)))
+        e_norm, g = unexplained(at.some(slice(start, start + POINTS)))
         g_norm = np.linalg.norm(g, axis=0)
-        a = np.linalg.norm(e / root, axis=0) + tau * g_norm / np.sqrt(lowest)
+        a = e_norm + tau * g_norm / np.sqrt(lowest)
         lower.append(a**2 + 2.0 * tau * g_norm**2)
         mean_error.append(a * r + 2.0 * tau * g_norm * c)
     rounding = 64 * np.finfo(np.float64).eps * k0

@@ -13,6 +13,7 @@ from itergp.prior.kernel import Array, Kernel, RandomFeatures, check_sizes
 from itergp.validate import positive_parameter, positive_scalar
 
 MOST_RADIANS = 1e12  # a larger angle has fewer than four correct decimals
+AT_ONCE = 2**16  # rows whose coordinates are squared at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,9 @@ class Stationary(Kernel):
 
     def _rounded(self, X: np.ndarray) -> np.ndarray:
         """Squared rounding of the coordinates phi(x) of each row, in units of u."""
+        some = [X[start : start + AT_ONCE] for start in range(0, len(X), AT_ONCE)]  # of many, no copies
         with np.errstate(over="ignore"):
-            return (self.features(X) ** 2).sum(axis=1)
+            return np.concatenate([(self.features(rows) ** 2).sum(axis=1) for rows in some])
 
     def check_features(self, d: int) -> None:
         check_sizes(self, d)

@@ -11,6 +11,7 @@ from itergp.linalg.basis import Basis
 from itergp.linalg.engines import Tick
 from itergp.linalg.gram import Gram
 from itergp.linalg.orthonormal import orthonormalise
+from itergp.linalg.products import Remade, remakes
 from itergp.solver.belief import Belief
 
 # what is left of a unit action in the span of earlier ones
@@ -25,7 +26,7 @@ class Block:
     """Orthonormal actions Q, dense or sparse, with K Q and tau, a bound on its rounding."""
 
     Q: Any
-    KQ: np.ndarray
+    KQ: np.ndarray | Remade
     tau: np.ndarray
 
     @property
@@ -33,7 +34,8 @@ class Block:
         return self.KQ.shape[1]
 
     def only(self, columns: np.ndarray) -> "Block":
-        return Block(self.Q[:, columns], self.KQ[:, columns], self.tau[columns])
+        KQ = self.KQ[:, columns] if isinstance(self.KQ, np.ndarray) else self.KQ.only(columns)
+        return Block(self.Q[:, columns], KQ, self.tau[columns])
 
 
 def checked(actions: Any, n: int, policy: Any) -> Any:
@@ -97,7 +99,8 @@ def orthonormal(S: Any, belief: Belief, tick: Tick) -> Block:
         return _by_a_pass(Q, belief.problem.gram, tick)
     S = S[:, _distinct(S, belief.basis)]
     if _orthogonal_already(S, belief.basis):
-        return _by_columns(S, belief.problem.gram, tick)
+        gram = belief.problem.gram
+        return _not_multiplied(S, gram) if remakes(S, belief.basis) else _by_columns(S, gram, tick)
     return _orthonormal_sparse(S, belief, tick)
 
 
@@ -141,6 +144,20 @@ def _by_columns(S: sp.csc_array, gram: Gram, tick: Tick) -> Block:
     return Block(S, KS, _rounding(reached, KS, gram, "float64"))
 
 
+def _not_multiplied(S: sp.csc_array, gram: Gram) -> Block:
+    """Actions whose products are made when they are needed.
+
+    tau takes the largest |K q| that there can be, since to ask for the true one would be a sweep over all
+    rows: |K q|^2 <= q^T K q sum_i k(x_i, x_i), by Cauchy and Schwarz.
+    """
+    KS = Remade(gram, S)
+    if not S.shape[1]:
+        return Block(S, KS, np.zeros(0))
+    reach = 1 + int(S.indices.max())
+    longest = np.sqrt(np.diag(KS.against(KS)) * gram.diagonal()[:reach].sum())
+    return Block(S, KS, np.asarray(gram.rounding(reach, longest, "float64")))
+
+
 def _rounding(reached: np.ndarray, KQ: np.ndarray, gram: Gram, dtype: str) -> np.ndarray:
     """tau for each action, from the rows that the block reaches, so that appended data change nothing."""
     if not KQ.shape[1]:
@@ -161,4 +178,4 @@ def _distinct(S: sp.csc_array, basis: Basis) -> np.ndarray:
 def _orthogonal_already(S: sp.csc_array, basis: Basis) -> bool:
     """Whether no row is in two actions or touched by earlier ones."""
     disjoint = np.unique(S.indices).size == S.indices.size
-    return disjoint and not (basis.size and basis.inner(S.toarray()).any())
+    return disjoint and not (basis.size and basis.inner(S).any())

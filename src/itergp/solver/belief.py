@@ -6,10 +6,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from itergp.errors import InputError
-from itergp.linalg.basis import Basis, Columns, Factor
+from itergp.linalg.basis import Basis, Factor, as_dense
+from itergp.linalg.compute import fitting, require_bytes
 from itergp.linalg.low_rank import DiagonalPlusLowRank
+from itergp.linalg.products import PRODUCTS, Remade, large, lowered
 from itergp.solver.problem import Problem
 
 # Entries of Q^T K Q between two actions come from the product whose tau is below this share of the other's,
@@ -66,7 +69,7 @@ class Belief:
         return belief
 
     def observed(
-        self, Q: Any, KQ: np.ndarray, tau: np.ndarray, W: np.ndarray, L_bb: np.ndarray, z: np.ndarray
+        self, Q: Any, KQ: np.ndarray | Remade, tau: np.ndarray, W: np.ndarray, L_bb: np.ndarray, z: np.ndarray
     ) -> "Belief":
         """Add a block of columns, none of them accepted yet: the belief itself is unchanged."""
         more = replace(
@@ -95,7 +98,7 @@ class Belief:
         problem, basis, v = self.problem, self.basis, self.representer_weights
         if isinstance(problem.b, np.ndarray):
             return self
-        if isinstance(basis.KQ, Columns):
+        if isinstance(basis.KQ, PRODUCTS):
             Kv = basis.KQ.combine(self.coefficients)
         else:
             Kv = problem.gram.cross(problem.X, v, basis.support())
@@ -106,7 +109,8 @@ class Belief:
     def under(self, problem: Problem, factor: Factor, factor_A: Factor | None, tau: np.ndarray) -> "Belief":
         """The same actions for another problem with the same K, whose G has this factor."""
         z = factor.solve(self.basis.inner(problem.b))
-        return replace(self, problem=problem, factor=factor, factor_A=factor_A, z=z, tau=tau)
+        basis = self.basis.on(problem.gram)
+        return replace(self, problem=problem, basis=basis, factor=factor, factor_A=factor_A, z=z, tau=tau)
 
     def _known(self) -> dict[str, Any]:
         """What was computed or passed in so far."""
@@ -130,10 +134,14 @@ class Belief:
         """k_i(x_j, x_j) at the training inputs: k_jj - |F_j|^2 with F = K Q L^{-T}."""
         diagonal = self.problem.gram.diagonal()
         variance = diagonal.copy()
-        for start in range(0, self.problem.n, SLAB):
-            rows = np.arange(start, min(start + SLAB, self.problem.n))
-            for f in self.factor.solve(self.basis.KQ.rows(rows)[:, : self.rank].T, self.rank):
-                variance[rows] -= f * f
+        if self.basis.lean_until(self.rank):
+            for some, F in self.basis.remade.sweep(self._columns_of_inverse(0, None)):
+                variance[some] = lowered(variance[some], F)
+        else:
+            for start in range(0, self.problem.n, SLAB):
+                rows = np.arange(start, min(start + SLAB, self.problem.n))
+                for f in self.factor.solve(self.basis.KQ.rows(rows)[:, : self.rank].T, self.rank):
+                    variance[rows] -= f * f
         return np.maximum(variance, self.problem.variance_floor(diagonal))
 
     @cached_property
@@ -189,6 +197,9 @@ class Belief:
 
     def preconditioner(self) -> DiagonalPlusLowRank:
         """P = N + U U^T with U = K D (Remark S1, corrected: eta^(-1/2), and eta = 1 here)."""
+        n, rank = self.problem.n, self.rank
+        what = f"a preconditioner from {rank} actions on {n} rows"
+        require_bytes(24.0 * n * rank, what, f"Take it from fewer: {fitting(24.0 * n)} would fit.")
         return DiagonalPlusLowRank(np.array(self.problem.N), self.search_products())
 
     # Quality measures.
@@ -234,19 +245,16 @@ def _extend_A(factor: Factor, basis: Basis, Q: Any, N: np.ndarray) -> Factor:
     """The factor of A = Q^T N Q with the columns of another block."""
     NQ = times_noise(N, Q)
     W = factor.solve(basis.inner(NQ))
-    A = np.asarray(Q.T @ NQ)
+    A = as_dense(Q.T @ NQ)
     return factor.append(W, np.linalg.cholesky((A + A.T) / 2 - W.T @ W))
 
 
-def dense(Q: Any) -> np.ndarray:
-    """Actions, dense or SciPy-sparse, as a dense array."""
-    return Q if isinstance(Q, np.ndarray) else Q.toarray()
-
-
-def times_noise(N: np.ndarray, Q: Any) -> np.ndarray:
-    """N Q, dense; in place for sparse actions, whose dense form is a new array already."""
+def times_noise(N: np.ndarray, Q: Any) -> Any:
+    """N Q; in place for sparse actions, whose dense form is a new array already, unless it would be large."""
     if isinstance(Q, np.ndarray):
         return N[:, None] * Q
+    if large(len(N)):
+        return sp.csc_array((Q.data * N[Q.indices], Q.indices, Q.indptr), shape=Q.shape)
     NQ = Q.toarray()
     NQ *= N[:, None]
     return NQ
@@ -273,6 +281,9 @@ def gram_of(basis: Basis, columns: Callable[[int, int], np.ndarray], tau: np.nda
 
 def noise_gram(basis: Basis, problem: Problem) -> np.ndarray:
     """A = Q^T N Q"""
+    if basis.lean:
+        Q = basis.actions(basis.size)
+        return as_dense(Q.T @ times_noise(problem.N, Q))
     return gram_of(
         basis, lambda start, stop: problem.N[:, None] * basis.dense(start, stop), np.zeros(basis.size)
     )

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from itergp.linalg.basis import cholesky_keeping
+from itergp.linalg.basis import as_dense, cholesky_keeping
 from itergp.linalg.blas import NARROW, blas_threads
 from itergp.linalg.engines import Tick, no_tick
+from itergp.linalg.products import Remade
+from itergp.solver.accepting import Accepted
 from itergp.solver.actions import Block, checked, orthonormal, unit_length
-from itergp.solver.belief import FINER, Belief, dense, times_noise
+from itergp.solver.belief import FINER, Belief, times_noise
 from itergp.solver.schedule import entered, next_turn
 from itergp.solver.state import State, Status
 
@@ -23,8 +25,9 @@ def step(state: State, policy: Any, room: float = np.inf, tick: Tick = no_tick) 
     began = time.perf_counter()
     work, (passes, entries) = state.problem.gram.work, state.problem.gram.work.mine
     with _threads_of_blas(state):
+        state = replace(state, tick=tick)
         if state.rank == state.basis.size:
-            state = observe(replace(state, tick=tick), policy)
+            state = observe(state, policy)
         state = accept(state, room)
         done = replace(
             state.progress,
@@ -69,10 +72,8 @@ def observe(state: State, policy: Any) -> State:
     if not block.width:
         return _nothing_new(_idle(state, S.shape[1]), Status.ACTIONS_EXHAUSTED)
     # G = Q^T K Q + Q^T N Q + diag(tau), the old rows against the new columns and the new block
-    NQ = times_noise(belief.problem.N, block.Q)
-    K_hat_Q = block.KQ + NQ
-    W = belief.factor.solve(_cross_block(belief, block, K_hat_Q, NQ))
-    G_bb = np.asarray(block.Q.T @ K_hat_Q)
+    cross, G_bb = _projected(belief, block)
+    W = belief.factor.solve(cross)
     S_bb = (G_bb + G_bb.T) / 2 + np.diag(block.tau) - W.T @ W  # eta of the whole block (Alg. 1, line 10)
     L_bb, kept = cholesky_keeping(S_bb, least=0.5 * (belief.problem.N.min() + block.tau))
     if not kept.size:
@@ -91,6 +92,19 @@ def observe(state: State, policy: Any) -> State:
     )
 
 
+def _projected(belief: Belief, block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """Q_old^T K_hat Q and Q^T K_hat Q; of products that are not stored, from the rows that actions touch."""
+    NQ = times_noise(belief.problem.N, block.Q)
+    if isinstance(block.KQ, Remade):
+        cross = belief.basis.inner(NQ)
+        if belief.basis.size:
+            cross += belief.basis.remade.against(block.KQ)
+        return cross, block.KQ.against(block.KQ) + as_dense(block.Q.T @ NQ)
+    NQ = as_dense(NQ)
+    K_hat_Q = block.KQ + NQ
+    return _cross_block(belief, block, K_hat_Q, NQ), np.asarray(block.Q.T @ K_hat_Q)
+
+
 def _cross_block(belief: Belief, block: Block, K_hat_Q: np.ndarray, NQ: np.ndarray) -> np.ndarray:
     """Q_old^T K_hat Q, from the more accurate of the two products: its error then stays below sqrt(tau_old
     tau_new), which keeps G + diag(tau) above the exact Gram matrix. Unit vectors (float64) followed by dense
@@ -99,7 +113,7 @@ def _cross_block(belief: Belief, block: Block, K_hat_Q: np.ndarray, NQ: np.ndarr
     finer = belief.tau[:, None] < FINER * block.tau
     if not finer.any():
         return M
-    return np.where(finer, belief.basis.KQ.inner(dense(block.Q)) + belief.basis.inner(NQ), M)
+    return np.where(finer, belief.basis.KQ.inner(as_dense(block.Q)) + belief.basis.inner(NQ), M)
 
 
 def _idle(state: State, dropped: int) -> State:
@@ -126,32 +140,11 @@ def accept(state: State, room: float = np.inf) -> State:
     first, stop = belief.rank, int(min(belief.basis.size, belief.rank + room))
     if stop <= first or state.status is not None:
         return state
-    N, v, r, variance, trace_GA = (
-        belief.problem.N,
-        belief.representer_weights.copy(),
-        belief.residual.copy(),
-        belief.training_variance.copy(),
-        belief.trace_GA,
-    )
+    so_far = Accepted.of(belief)
     for start, end in pairwise(belief.blocks):
-        if end <= first or start >= stop:
-            continue
-        D, F = new_directions(belief, start, end)
-        # column by column: the same bits wherever a budget cuts, and variances never increase
-        for j in range(max(first, start), min(stop, end)):
-            d, f = D[:, j - start], F[:, j - start]  # search direction with eta = 1, and K times it
-            Nd = N * d
-            v += np.outer(d, belief.z[j])
-            r -= np.outer(f + Nd, belief.z[j])
-            variance -= f * f
-            trace_GA += float(d @ Nd)
-    belief = belief.accepted(
-        stop,
-        representer_weights=v,
-        residual=r,
-        training_variance=np.maximum(variance, belief.problem.variance_floor(belief.problem.gram.diagonal())),
-        trace_GA=trace_GA,
-    )
+        if start < stop and end > first:
+            so_far.add(range(start, end), range(max(first, start), min(stop, end)), state.tick)
+    belief = so_far.belief_after(stop)
     return replace(state, belief=belief, status=Status.EXACT if stop == belief.problem.n else None)
 
 
@@ -159,11 +152,3 @@ def accept_waiting(state: State) -> State:
     """Accept what a budget cut off the last block: it is paid for, so it does not count in the next call."""
     state = accept(state)
     return replace(state, progress=replace(state.progress, actions=state.rank))
-
-
-def new_directions(belief: Belief, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-    """D_b = (Q_b - Q G^{-1} Q^T K_hat Q_b) L_bb^{-T} and F_b = K D_b, for the block from start to stop."""
-    L = belief.factor.L(stop)
-    back = -belief.factor.solve_transposed(L[start:, :start].T, start)  # minus the part along earlier actions
-    C = np.concatenate([back, np.eye(stop - start)]) @ np.linalg.inv(L[start:, start:]).T
-    return belief.basis.combine(C), belief.basis.KQ.combine(C)

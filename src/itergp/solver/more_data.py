@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from itergp.linalg.basis import Basis, Columns, Factor
 from itergp.linalg.blas import NARROW
 from itergp.linalg.gram import UNIT
+from itergp.linalg.products import lowered, unstored
 from itergp.solver.belief import Belief, gram_of, noise_gram, trace_of_solve
 from itergp.solver.problem import Problem
 from itergp.solver.state import State
@@ -23,22 +24,10 @@ ENTRIES = 2**24  # of K per batch: 128 MB
 def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = None) -> State:
     """More rows, same actions (Thm. S7): they are zero on the new rows, so no prediction changes."""
     belief = state.belief
-    problem, n, basis, rank = (
-        belief.problem.extended(X, y, noise),
-        belief.problem.n,
-        belief.basis,
-        belief.rank,
-    )
-    KQ_new = _products_on_new_rows(basis, problem, n)
-    F_new = belief.factor.solve(KQ_new[:, :rank].T, rank)  # rows of K D
+    problem, n = belief.problem.extended(X, y, noise), belief.problem.n
+    basis, variance, Kv_new = _on_new_rows(belief, problem)
     k0 = problem.gram.diagonal()[n:]
-    # one action at a time, as in the loop
-    variance = np.subtract.reduce(np.concatenate([k0[None], F_new**2]))
-    # K v at the new rows: K Q c, or K D z, which saves the solve for c if there are few rows
-    Kv_new = F_new.T @ belief.z[:rank] if len(k0) <= NARROW else KQ_new[:, :rank] @ belief.coefficients
-    longer = replace(
-        belief, problem=problem, basis=basis.with_rows(KQ_new), factor_A=_same_A(belief, problem)
-    )
+    longer = replace(belief, problem=problem, basis=basis, factor_A=_same_A(belief, problem))
     return state.believing(
         longer.knowing(
             representer_weights=np.concatenate(
@@ -51,6 +40,33 @@ def extend(state: State, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None = N
             trace_GA=belief.trace_GA,
         )
     )
+
+
+def _on_new_rows(belief: Belief, problem: Problem) -> tuple[Basis, np.ndarray, np.ndarray]:
+    """The actions for more rows, and there the variance and K v."""
+    n, rank, basis = belief.problem.n, belief.rank, unstored(belief.basis, problem.gram)
+    k0 = problem.gram.diagonal()[n:]
+    if basis.lean:
+        return _in_sweeps(belief, basis.with_rows(np.zeros((len(k0), 0)), problem.gram), k0)
+    KQ_new = _products_on_new_rows(basis, problem, n)
+    F_new = belief.factor.solve(KQ_new[:, :rank].T, rank)  # rows of K D
+    # one action at a time, as in the loop
+    variance = np.subtract.reduce(np.concatenate([k0[None], F_new**2]))
+    # K v at the new rows: K Q c, or K D z, which saves the solve for c if there are few rows
+    Kv_new = F_new.T @ belief.z[:rank] if len(k0) <= NARROW else KQ_new[:, :rank] @ belief.coefficients
+    return basis.with_rows(KQ_new, problem.gram), variance, Kv_new
+
+
+def _in_sweeps(belief: Belief, basis: Basis, k0: np.ndarray) -> tuple[Basis, np.ndarray, np.ndarray]:
+    """The same where products are not stored: slab by slab."""
+    n, rank = belief.problem.n, belief.rank
+    variance, Kv_new = k0.copy(), np.zeros((len(k0), belief.problem.targets))
+    C = np.linalg.inv(belief.factor.L(rank)).T
+    for rows, F in basis.remade.sweep(C, first=n):
+        new = slice(rows.start - n, rows.stop - n)
+        variance[new] = lowered(variance[new], F)
+        Kv_new[new] = F @ belief.z[:rank]
+    return basis, variance, Kv_new
 
 
 def reweighted(state: State, noise: ArrayLike, y: ArrayLike) -> State:
@@ -75,6 +91,8 @@ def _under(belief: Belief, problem: Problem, QKQ: np.ndarray) -> Belief:
 
 def _projected_K(belief: Belief) -> np.ndarray:
     """Q^T K Q"""
+    if belief.basis.lean:
+        return belief.basis.remade.against(belief.basis.remade)
     return gram_of(belief.basis, belief.basis.KQ.between, belief.tau)
 
 

@@ -38,6 +38,8 @@ class Policy(ABC):
     finite: ClassVar[bool] = False
     # True if its actions are sparse, so that they take negligible memory
     sparse: ClassVar[bool] = False
+    # True if they have a few rows each, so that of many rows their products need not be stored either
+    few_rows: ClassVar[bool] = False
 
     @property
     def turns(self) -> "Turns":
@@ -76,6 +78,7 @@ class UnitVector(Policy):
 
     finite: ClassVar[bool] = True
     sparse: ClassVar[bool] = True
+    few_rows: ClassVar[bool] = True
     order: Any = "sequential"
     block_size: int = 1
 

@@ -95,7 +95,7 @@ class Problem:
             object.__setattr__(self, name, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_most_said"}
+        return {name: value for name, value in vars(self).items() if name != "_information"}
 
     @property
     def n(self) -> int:
@@ -112,11 +112,11 @@ class Problem:
 
     def variance_floor(self, k0: np.ndarray) -> np.ndarray:
         """k_* >= k0 / (1 + k_x^T N^{-1} k_x / k0) >= k0 / (1 + sum_j k_jj / N_j): n copies of x say most."""
-        return k0 / (1.0 + self._most_said)
+        return k0 / (1.0 + self._information)
 
     @cached_property
-    def _most_said(self) -> float:
-        """sum_j k_jj / N_j"""
+    def _information(self) -> float:
+        """sum_j k_jj / N_j: over all rows, so once, as every prediction asks for it."""
         diagonal = self.gram.diagonal()
         with np.errstate(divide="ignore", over="ignore"):
             ratios = np.divide(diagonal, self.N, out=np.zeros(self.n), where=diagonal > 0)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError, InterruptedWarning, ItergpError
-from itergp.linalg.compute import require_bytes
+from itergp.linalg.compute import fitting, require_bytes
+from itergp.linalg.products import large
 from itergp.solver.loop import step
 from itergp.solver.problem import Problem
 from itergp.solver.state import Progress, State, Status
@@ -113,6 +114,20 @@ def _require_memory(state: State, policy: Any, actions: float) -> None:
     if np.isfinite(actions):
         n = state.problem.n
         actions = min(actions, n - state.rank)
-        copies = 1 if getattr(policy, "sparse", False) else 2  # K Q, and Q
-        needed = 8.0 * (copies * n * actions + 2.0 * actions**2)
-        require_bytes(needed, f"{int(actions)} actions on {n} rows", "Ask for fewer actions.")
+        rows = _stored(state, policy)
+        needed = 8.0 * (rows * actions + 2.0 * actions**2)
+        # of dense actions on many rows, n x r numbers; of unit vectors, whose products are not stored, r x r
+        most = min(fitting(8.0 * rows) if rows else n, int(fitting(16.0) ** 0.5))
+        remedy = f"Ask for fewer actions: about {most} would fit"
+        unit = large(n) and rows and state.basis.sparse
+        remedy += ", or more of policy=UnitVector('random'), whose products are not stored." if unit else "."
+        require_bytes(needed, f"{int(actions)} actions on {n} rows", remedy)
+
+
+def _stored(state: State, policy: Any) -> int:
+    """How many numbers are stored of an action: K Q, and Q if it is dense; none where K Q is made again."""
+    n, basis = state.problem.n, state.basis
+    if not getattr(policy, "sparse", False):
+        return 2 * n
+    lean = getattr(policy, "few_rows", False) and large(n) and basis.sparse and (basis.lean or not basis.size)
+    return 0 if lean else n

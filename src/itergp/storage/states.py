@@ -4,7 +4,8 @@ step.
 The columns of a state (actions, their products, rows of the factors) never change once computed, so they are
 written in segments of whole blocks; what changes with each step is its head. A model file has one segment, a
 checkpoint many. Blocks are appended in the same way as in the loop, so that the memory layout, which affects
-how products round, is the same.
+how products round, is the same. Products that are made again when needed are not written: the head has their
+number.
 """
 
 from collections import deque
@@ -20,6 +21,7 @@ from itergp.linalg import engines
 from itergp.linalg.basis import Basis, Columns, Factor
 from itergp.linalg.compute import Compute
 from itergp.linalg.gram import Gram, Record
+from itergp.linalg.products import Remade
 from itergp.prior.gp import Prior
 from itergp.solver.belief import Belief
 from itergp.solver.policies import Policy
@@ -203,6 +205,7 @@ def head_value(state: State, tensors: Tensors, refinable: bool = True) -> dict[s
         "stage": stage
         and {"proposed": stage.proposed, "index": stage.index, "begun": _numbers(astuple(stage.begun))},
         "row_noise": refinable and belief.factor_A is not None,
+        **({"remade": belief.basis.remade.size} if belief.basis.KQ.lean else {}),
     }
 
 
@@ -221,8 +224,9 @@ def columns(belief: Belief, start: int, stop: int, refinable: bool = True, produ
     with some.
     """
     tensors = Tensors(L=belief.factor.L(stop)[start:], z=belief.z[start:stop], tau=belief.tau[start:stop])
-    if products and not isinstance(belief.basis.KQ, NotStored):
-        tensors["KQ"] = belief.basis.KQ.between(start, stop).T
+    stored = max(start, belief.basis.remade.size) if belief.basis.KQ.lean else start
+    if products and stored < stop and not isinstance(belief.basis.KQ, NotStored):
+        tensors["KQ"] = belief.basis.KQ.between(stored, stop).T
     if refinable and belief.factor_A is not None:
         tensors["A"] = belief.factor_A.L(stop)[start:]
     first = 0
@@ -261,10 +265,13 @@ def restored_state(
         raise Malformed(f"rank {rank} lies before the last block, from {blocks[-2]} to {blocks[-1]}.")
     if status is Status.EXACT and rank < n:
         raise Malformed(f"its status is EXACT with {rank} of {n} actions.")
-    if rank < n and any("KQ" not in tensors for tensors in segments):
+    remade = counted(value.get("remade", 0), "remade")  # earlier versions stored all products
+    if remade not in blocks:
+        raise Malformed(f"products are made again until column {remade}, within a block.")
+    if rank < n and _lacks_products(segments, remade):
         raise Malformed(f"K Q is missing, which is only valid with {n} actions.")
     row_noise = bool(value["row_noise"])
-    basis, factor, factor_A, z, tau = _append_all(n, t, blocks, segments, row_noise)
+    basis, factor, factor_A, z, tau = _append_all(problem, blocks, segments, row_noise, remade)
     counter, variance = value["counter"], not_refinable("the training variance")
     if "training_variance" in head:
         variance = shaped(head, "training_variance", n, least=0.0)
@@ -289,8 +296,9 @@ def restored_state(
 
 
 def _append_all(
-    n: int, t: int, blocks: tuple[int, ...], segments: list[Tensors], row_noise: bool
+    problem: Problem, blocks: tuple[int, ...], segments: list[Tensors], row_noise: bool, remade: int
 ) -> tuple[Basis, Factor, Factor | None, np.ndarray, np.ndarray]:
+    n, t = problem.n, problem.b.shape[1]
     basis, factor, factor_A = Basis.empty(n), Factor.empty(), Factor.empty() if row_noise else None
     zs, taus, bounds = [np.zeros((0, t))], [np.zeros(0)], deque(pairwise(blocks))
     for tensors in segments:
@@ -300,22 +308,42 @@ def _append_all(
         taus.append(shaped(tensors, "tau", width, least=0.0))
         L = shaped(tensors, "L", width, stop)
         A = shaped(tensors, "A", width, stop) if row_noise else L
-        KQ = shaped(tensors, "KQ", width, n).T if "KQ" in tensors else np.broadcast_to(np.nan, (n, width))
+        first = max(start, min(remade, stop))  # whose product is stored
+        KQ = _restored_products(tensors, n, stop - first)
         Q = _restored_actions(tensors, n)
         while bounds and bounds[0][1] <= stop:
             a, b = bounds.popleft()
             rows = slice(a - start, b - start)
-            basis = basis.append(_between(Q, a, b), KQ[:, rows])
+            Q_b = _between(Q, a, b)
+            KQ_b = KQ[:, a - first : b - first] if a >= first else _made_again(problem.gram, Q_b)
+            basis = basis.append(Q_b, KQ_b)
             factor = factor.append(L[rows, :a].T, lower_factor(L[rows, a:b], "L"))
             factor_A = factor_A and factor_A.append(A[rows, :a].T, lower_factor(A[rows, a:b], "A"))
         if basis.size != stop:
             raise Malformed(f"a segment ends after {stop} columns, within a block.")
     if bounds:
         raise Malformed(f"there are {basis.size} columns; expected {blocks[-1]}.")
-    if any("KQ" not in tensors for tensors in segments):
+    if _lacks_products(segments, remade):
         nothing_new = "K Q, as local actions and certificates add nothing to an exact posterior"
-        basis = Basis(n, basis.parts, not_refinable(nothing_new, size=basis.size))
+        basis = Basis(n, basis.parts, not_refinable(nothing_new, size=basis.size, lean=False))
     return basis, factor, factor_A, np.concatenate(zs), np.concatenate(taus)
+
+
+def _lacks_products(segments: list[Tensors], remade: int) -> bool:
+    """Whether some products are neither stored nor made again."""
+    stops = np.cumsum([tensors["tau"].shape[0] for tensors in segments])
+    return any(stop > remade and "KQ" not in tensors for stop, tensors in zip(stops, segments, strict=True))
+
+
+def _restored_products(tensors: Tensors, n: int, width: int) -> np.ndarray:
+    """K Q of the last columns of a segment, n x width; of an exact posterior it may be missing."""
+    return shaped(tensors, "KQ", width, n).T if "KQ" in tensors else np.broadcast_to(np.nan, (n, width))
+
+
+def _made_again(gram: Gram, Q: np.ndarray | sp.csc_array) -> Remade:
+    if not sp.issparse(Q):
+        raise Malformed("it has dense actions without their products.")
+    return Remade(gram, Q)
 
 
 def _restored_actions(tensors: Tensors, n: int) -> list[tuple[int, np.ndarray | sp.csc_array]]:

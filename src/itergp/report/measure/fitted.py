@@ -7,6 +7,7 @@ import numpy as np
 
 from itergp.data.rows import Rows
 from itergp.fitted import choice
+from itergp.fitted.regime import regime
 from itergp.learning.parameters import NOISE_FREE, RANGES, Space
 from itergp.prior.kernel import Kernel, OnColumns, Product, Scaled, Sum
 from itergp.prior.parameters import parameters
@@ -32,6 +33,7 @@ def fitted(subject: Subject) -> Json:
         "kernel": formula(fit.kernel),
         "noise": np.atleast_1d(fit.noise * fit.scaling.y_scale**2),
         "policy": policy_text(fit.asked["policy"], posterior.policy),
+        "regime": regime(fit),
         "budget": "the default" if budget is None else str(budget),
         "learn": str(fit.asked["learn"]),
         "neighbours": fit.neighbours,

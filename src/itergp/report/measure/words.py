@@ -17,7 +17,12 @@ def title(targets: list[str], features: int) -> str:
 def verdict(values: Json) -> list[str]:
     """What matters most comes first."""
     quality = [_quality(values, target) for target in values["targets"]]
-    return [_share(values), *quality, _fit(values), values["fitted"]["ended"]]
+    return [
+        _share(values),
+        *quality,
+        f"{_fit(values)} {values['fitted']['regime']}",
+        values["fitted"]["ended"],
+    ]
 
 
 def _share(values: Json) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from itergp.fitted import choice
 from itergp.fitted.fit import Fit
 from itergp.fitted.formats import passes
+from itergp.fitted.regime import regime
 from itergp.fitted.seen import known_share
 from itergp.report.measure.fitted import formula
 from itergp.report.page.text import harmless
@@ -43,7 +44,7 @@ def facts(fit: Fit) -> list[tuple[str, str]]:
     found = [
         ("data", f"{rows:,} rows{merged}; {fit.features:,} features{told}"),
         ("kernel", f"{formula(fit.kernel)}, noise {', '.join(f'{v:.3g}' for v in noise)} ({units})"),
-        ("computed", f"{posterior.rank:,} of {n:,} actions in {across}{local}"),
+        ("computed", f"{posterior.rank:,} of {n:,} actions in {across}{local}. {regime(fit)}"),
         ("inference", f"{fit.status.value}. {fit.status.advice}"),
         ("learning", f"{fit.learning.ended.value}. {fit.learning.advice}"),
     ]

@@ -1,0 +1,95 @@
+"""Accepting the columns of a block, one after the other (Alg. 1, lines 9 to 14): weights, residual, variance.
+
+Column by column, so that there are the same bits wherever a budget cuts, and variances never increase. Where
+K Q is not stored, slabs of rows are done one after the other, each with all columns of the block.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from itergp.linalg.engines import Tick
+from itergp.linalg.products import lowered
+from itergp.solver.belief import Belief
+
+
+@dataclass(eq=False)
+class Accepted:
+    """What the loop updates in place, and hands over to the belief at the end."""
+
+    belief: Belief
+    v: np.ndarray
+    r: np.ndarray
+    variance: np.ndarray
+    trace_GA: float
+
+    @staticmethod
+    def of(belief: Belief) -> "Accepted":
+        return Accepted(
+            belief,
+            belief.representer_weights.copy(),
+            belief.residual.copy(),
+            belief.training_variance.copy(),
+            belief.trace_GA,
+        )
+
+    def add(self, block: range, columns: range, tick: Tick) -> None:
+        """These columns of a block."""
+        if self.belief.basis.lean_until(block.stop):
+            self._by_slabs(block, columns, tick)
+        else:
+            self._at_once(block, columns)
+
+    def _at_once(self, block: range, columns: range) -> None:
+        belief = self.belief
+        D, F = new_directions(belief, block)
+        for j in columns:
+            # search direction with eta = 1, and K times it
+            d, f = D[:, j - block.start], F[:, j - block.start]
+            Nd = belief.problem.N * d
+            self.v += np.outer(d, belief.z[j])
+            self.r -= np.outer(f + Nd, belief.z[j])
+            self.variance -= f * f
+            self.trace_GA += float(d @ Nd)
+
+    def _by_slabs(self, block: range, columns: range, tick: Tick) -> None:
+        belief, z, front = self.belief, self.belief.z, self.belief.basis.remade
+        # all columns of the block, whichever are accepted: products with some round differently
+        C, some = in_actions(belief, block), slice(columns.start - block.start, columns.stop - block.start)
+        touched, D = front.support, front.weights(C)[:, some]
+        ND = belief.problem.N[touched, None] * D
+        for d, Nd, j in zip(D.T, ND.T, columns, strict=True):
+            self.v[touched] += np.outer(d, z[j])
+            self.trace_GA += float(d @ Nd)
+        for rows, F in front.sweep(C, tick=tick):
+            F = F[:, some]
+            self.variance[rows] = lowered(self.variance[rows], F)
+            inside = slice(*np.searchsorted(touched, [rows.start, rows.stop]))
+            F[touched[inside] - rows.start] += ND[inside]
+            for t in range(z.shape[1]):
+                terms = [self.r[None, rows, t], F.T * z[columns.start : columns.stop, t, None]]
+                self.r[rows, t] = np.subtract.reduce(np.concatenate(terms))
+
+    def belief_after(self, rank: int) -> Belief:
+        problem = self.belief.problem
+        return self.belief.accepted(
+            rank,
+            representer_weights=self.v,
+            residual=self.r,
+            training_variance=np.maximum(self.variance, problem.variance_floor(problem.gram.diagonal())),
+            trace_GA=self.trace_GA,
+        )
+
+
+def in_actions(belief: Belief, block: range) -> np.ndarray:
+    """C with D_b = Q C: what of earlier actions makes the actions of a block conjugate, of length eta = 1."""
+    start, stop = block.start, block.stop
+    L = belief.factor.L(stop)
+    back = -belief.factor.solve_transposed(L[start:, :start].T, start)  # minus the part along earlier actions
+    return np.concatenate([back, np.eye(stop - start)]) @ np.linalg.inv(L[start:, start:]).T
+
+
+def new_directions(belief: Belief, block: range) -> tuple[np.ndarray, np.ndarray]:
+    """D_b = (Q_b - Q G^{-1} Q^T K_hat Q_b) L_bb^{-T} and F_b = K D_b"""
+    C = in_actions(belief, block)
+    return belief.basis.combine(C), belief.basis.KQ.combine(C)

@@ -1,0 +1,97 @@
+"""An estimator with more rows than products are stored for does all that others do."""
+
+import numpy as np
+import pytest
+
+import itergp.linalg.compute
+from helpers import make_data
+from itergp import IterGPRegressor, MemoryLimitError, UnitVector
+from itergp.estimator.budgets import Budget
+from itergp.estimator.clock import Clock
+from itergp.estimator.fitting import stopping
+from itergp.estimator.schedules import default_schedule
+from itergp.linalg import products
+
+ROWS, ACTIONS = 120, 24
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """So few rows count as many: more than passes are made over. Call it to store no products either."""
+    monkeypatch.setattr("itergp.estimator.schedules.PASS_ROWS", 100)
+    for module in ("itergp.estimator.schedules", "itergp.solver.schedule"):
+        monkeypatch.setattr(f"{module}.EXACT_ROWS", 10)
+    for module in ("itergp.estimator.schedules", "itergp.estimator.fitting"):
+        monkeypatch.setattr(f"{module}.default_actions", lambda n: ACTIONS)
+
+    def lean():
+        monkeypatch.setattr(products, "LEAN_ROWS", 100)
+        monkeypatch.setattr(products, "LEAST", 32)
+        monkeypatch.setattr(products, "ENTRIES", 1)
+
+    return lean
+
+
+def fitted(y=None, X=None, **how):
+    data = make_data(ROWS)
+    X, y = data.X if X is None else X, data.y if y is None else y
+    return IterGPRegressor("matern32", learn=False, noise=0.05, neighbours=5, **how).fit(X, y)
+
+
+def everything(tmp_path):
+    """Fits, and what may follow them: means and standard deviations of each."""
+    data, out = make_data(ROWS), {}
+    new = make_data(ROWS, seed=3)
+    model = fitted()
+    out["fit"] = model
+    model.save(tmp_path / "m")
+    out["loaded"] = IterGPRegressor.load(tmp_path / "m")
+    out["more rows"] = IterGPRegressor.load(tmp_path / "m").partial_fit(new.X[:9], new.y[:9])
+    out["known rows again"] = IterGPRegressor.load(tmp_path / "m").partial_fit(data.X[:9], new.y[:9])
+    out["refined"] = IterGPRegressor.load(tmp_path / "m").refine("8 actions")
+    out["with residuals"] = fitted(policy="cg", budget="6 actions")
+    out["merged"] = fitted(np.tile(data.y, 2) + np.repeat([0.1, -0.1], ROWS), np.tile(data.X, (2, 1)))
+    out["targets"] = fitted(np.stack([data.y, data.y**2], axis=1))
+    out["checkpointed"] = fitted(checkpoint=tmp_path / "c")
+    out["resumed"] = fitted(checkpoint=tmp_path / "c")
+    return {name: (one, one.predict(data.X_new, return_std=True)) for name, one in out.items()}
+
+
+def test_the_same_answers_as_with_stored_products(many, tmp_path):
+    (tmp_path / "stored").mkdir()
+    (tmp_path / "lean").mkdir()
+    stored = everything(tmp_path / "stored")
+    many()
+    lean = everything(tmp_path / "lean")
+    for name, (model, found) in lean.items():
+        assert model.posterior_.state.basis.lean is (name != "with residuals"), name
+        for one, other in zip(found, stored[name][1], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7, err_msg=name)
+    assert lean["resumed"][0].trace_.resumed_from == ACTIONS
+    assert "KQ" not in (tmp_path / "lean" / "m").read_bytes()[:20_000].decode(errors="replace")
+
+
+def test_blocks_of_many_rows_are_as_wide_as_the_clock_allows():
+    assert default_schedule(10**7, Budget()).block_size == 128
+    widths = [default_schedule(10**7, Budget(seconds=s)).block_size for s in (10.0, 120.0, 300.0, 3600.0)]
+    assert widths[0] == 16
+    assert widths[-1] == 128
+    assert widths == sorted(widths)
+    assert default_schedule(10**7, Budget(seconds=10.0)).order == "random"
+
+
+def test_memory_does_not_limit_unit_vectors_of_many_rows(monkeypatch):
+    monkeypatch.setattr("itergp.estimator.budgets.available_bytes", lambda: 2**30)
+    clock = Clock(Budget(seconds=60.0))
+    allowed = [
+        stopping(clock, 10**7, policy).right.number  # type: ignore[attr-defined]
+        for policy in (UnitVector("random"), "a dense one")
+    ]
+    assert allowed[0] == 512
+    assert allowed[1] < 8
+
+
+def test_rows_that_do_not_fit_are_refused_before_any_work_with_how_many_would(monkeypatch):
+    monkeypatch.setattr(itergp.linalg.compute, "available_bytes", lambda: 10_000)
+    with pytest.raises(MemoryLimitError, match=r"a fit of 120 rows of 2 features .* about 69 would fit"):
+        fitted()
