@@ -23,6 +23,7 @@ FEW_ROWS, FEWEST_ROWS, FEW_EXACT_ROWS = 1000, 100, 250  # rows to begin with if 
 EVALUATIONS = 20  # evaluations of an objective in some 15 iterations
 PROBE, POOL = 256, 20_000  # rows timed beforehand, and the fewest among which a batch has its neighbours
 SEARCH_SHARE = 0.25  # share of the remaining time for finding the neighbours of a batch
+FULL_BATCH = 10_000  # rows with many rows in their conditioning sets: an evaluation is 20 times as long
 ROUNDS = 6  # rounds of updating the neighbours, at most
 FEWEST = 0.25  # of a batch, with many neighbours
 SETTLED = 1e-3  # nats per observation that updating the neighbours must still gain
@@ -130,6 +131,20 @@ def _neighbours(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[S
     yield from steps.all_rows()
 
 
+def _full_scale(rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
+    """After the neighbours, each row given some rows of all the data too, with neighbours updated once."""
+    from itergp.learning.full_scale import GLOBAL, FullScaleLikelihood
+
+    def at() -> Objective:
+        how = (NEIGHBOURS, GLOBAL, FULL_BATCH, seed, compute, run.tick)
+        given = FullScaleLikelihood.at(run.kernel, rows, *how)
+        return run.summed(given.rows, lambda of: replace(given, rows=of))
+
+    yield from _neighbours(rows, run, seed, compute)
+    for _ in range(2):
+        yield "full scale", at(), 15
+
+
 @dataclass(frozen=True, eq=False)
 class Neighbours:
     """The stages that maximise the likelihood of rows given their neighbours.
@@ -232,6 +247,7 @@ STAGES: dict[str, Callable[[Rows, Run, int, Compute], Iterator[Stage]]] = {
     "iterative": _iterative,
     "sgpr": _sgpr,
     "elbo": _elbo,
+    "full-scale": _full_scale,
     "subset": _subset,
 }
 METHODS = ("auto", *STAGES, "none")

@@ -17,7 +17,7 @@ from itergp.errors import InputError, KernelError
 from itergp.limits import FLOAT32_ROWS
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute, require_bytes
-from itergp.linalg.engines import Conditionals, Engine, Tick, TileCache, choose, no_tick
+from itergp.linalg.engines import Conditionals, Engine, Tick, TileCache, Weights, choose, no_tick
 from itergp.linalg.index import Index, Once
 from itergp.linalg.libraries import require_working_room
 from itergp.linalg.local import Neighbourhoods, factor
@@ -426,8 +426,16 @@ class Earlier:
     threads: int | None
 
     def likelihood(
-        self, kernel: Kernel, y: np.ndarray, N: np.ndarray, share: np.ndarray, tick: Tick = no_tick
+        self,
+        kernel: Kernel,
+        y: np.ndarray,
+        N: np.ndarray,
+        share: np.ndarray,
+        tick: Tick = no_tick,
+        less: np.ndarray | None = None,
+        weights: Weights | None = None,
     ) -> tuple[np.ndarray, Slopes, float]:
-        """-log p(y_i | y_J) of each chosen row, and the gradients of their sum: see `Engine.likelihood`."""
-        given = Conditionals(self.X, y, N, share, self.chosen, self.J)
+        """-log p(y_i | y_J) of each chosen row, and the gradients of their sum: see `Engine.likelihood`, and
+        `Conditionals` for `less` and `weights`."""
+        given = Conditionals(self.X, y, N, share, self.chosen, self.J, less, weights)
         return self.engine.likelihood(kernel, given, self.threads, tick)

@@ -12,6 +12,7 @@ from itergp.linalg.engines.base import (
     Tick,
     TileCache,
     TiledEngine,
+    Weights,
     no_tick,
 )
 from itergp.linalg.engines.registry import choose, from_function, get
@@ -22,6 +23,7 @@ __all__ = [
     "Tick",
     "TileCache",
     "TiledEngine",
+    "Weights",
     "choose",
     "from_function",
     "get",

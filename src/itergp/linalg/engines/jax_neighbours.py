@@ -27,6 +27,7 @@ def likelihood(kernel: Kernel, given: Conditionals, tick: Tick) -> tuple[np.ndar
     X, y, N, share, rows = given.X, given.y, given.N, given.share, given.rows
     points = np.concatenate([given.J, rows[:, None]], axis=1)
     values, slopes, in_noise = np.empty(len(rows)), Slopes(), 0.0
+    less = np.zeros((len(X), 0)) if given.less is None else given.less
     with jax.enable_x64(True):
         tree = as_tree(kernel, np.float64)
         for start in range(0, len(rows), CHUNK):
@@ -36,10 +37,13 @@ def likelihood(kernel: Kernel, given: Conditionals, tick: Tick) -> tuple[np.ndar
             some = np.concatenate([some, np.full((CHUNK - count, some.shape[1]), -1, dtype=some.dtype)])
             there = some >= 0
             noise = np.where(there, N[some], 0.0)
-            value, gradient, slope = _chunk(
-                tree, X[some], np.where(there[..., None], y[some], 0.0), noise, share[some], there
+            value, gradient, slope, weights = _chunk(
+                tree, X[some], less[some], np.where(there[..., None], y[some], 0.0), noise, share[some], there
             )
             values[start : start + count] = np.asarray(value)[:count]
+            if given.weights is not None:
+                for into, part in zip(vars(given.weights).values(), weights, strict=True):
+                    into[start : start + count] = np.asarray(part)[:count]
             in_noise += float(slope)
             for path, part in parameters(gradient).items():
                 slopes[path] = slopes.get(path, 0.0) + np.asarray(part)
@@ -47,8 +51,8 @@ def likelihood(kernel: Kernel, given: Conditionals, tick: Tick) -> tuple[np.ndar
 
 
 @jax.jit
-def _chunk(kernel: Any, X: Any, y: Any, N: Any, share: Any, there: Any) -> Any:
-    w, q, values = jax.vmap(_conditional, in_axes=(None, 0, 0, 0, 0))(kernel, X, y, N, there)
+def _chunk(kernel: Any, X: Any, less: Any, y: Any, N: Any, share: Any, there: Any) -> Any:
+    w, q, pull, values = jax.vmap(_conditional, in_axes=(None, 0, 0, 0, 0, 0))(kernel, X, less, y, N, there)
 
     def contracted(kernel: Any) -> Any:
         # which stores no differences
@@ -57,13 +61,13 @@ def _chunk(kernel: Any, X: Any, y: Any, N: Any, share: Any, there: Any) -> Any:
         return jnp.sum(w[:, :, None] * q[:, None, :] * K)
 
     in_noise = jnp.sum(jnp.where(there, w * q * share, 0.0))
-    return values, jax.grad(contracted)(kernel), in_noise
+    return values, jax.grad(contracted)(kernel), in_noise, (w, q, pull)
 
 
-def _conditional(kernel: Any, X: Any, y: Any, N: Any, there: Any) -> Any:
-    """For one point, the last of X, given the others: the vectors w and q, and the value."""
+def _conditional(kernel: Any, X: Any, less: Any, y: Any, N: Any, there: Any) -> Any:
+    """For one point, the last of X, given the others: `Weights`, and the value."""
     pairs = there[:, None] & there[None, :]
-    K = jnp.where(pairs, kernel(X, X), 0.0) + jnp.diag(jnp.where(there, N, 1.0))
+    K = jnp.where(pairs, kernel(X, X) - less @ less.T, 0.0) + jnp.diag(jnp.where(there, N, 1.0))
     L = jnp.linalg.cholesky(K[:-1, :-1])
     c = solve_triangular(L, K[:-1, -1], lower=True)
     z = solve_triangular(L, y[:-1], lower=True)
@@ -76,4 +80,5 @@ def _conditional(kernel: Any, X: Any, y: Any, N: Any, there: Any) -> Any:
     w = jnp.append(back[:, 0], -1.0)
     u = jnp.append(back[:, 1:] @ (-error / variance), 0.0)
     present = there[-1]
-    return jnp.where(there, w, 0.0), jnp.where(there & present, slope * w - u, 0.0), values
+    w, q = jnp.where(there, w, 0.0), jnp.where(there & present, slope * w - u, 0.0)
+    return w, q, jnp.where(present, error / variance, 0.0), values

@@ -28,15 +28,14 @@ void search(Cube<const float> left, Cube<const float> right, Vector<const std::i
     in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(search)(task, range); });
 }
 
-void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,
-                const std::vector<double>& alphas, double constant, Matrix<const double> F, Matrix<const double> y,
-                Vector<const double> N, Vector<const double> share, Vector<const std::int32_t> rows,
-                Matrix<const std::int32_t> neighbours, Vector<double> values, Matrix<double> sums, std::ptrdiff_t first,
-                std::ptrdiff_t last, int threads) {
+// What is asked for, checked; the terms are kept by the caller.
+Likelihood likelihood_of(const std::vector<Term>& terms, double constant, Matrix<const double> F, Matrix<const double> y,
+                         Vector<const double> N, Vector<const double> share, Vector<const std::int32_t> rows,
+                         Matrix<const std::int32_t> neighbours, Vector<double> values, Matrix<double> sums, std::ptrdiff_t first,
+                         std::ptrdiff_t last) {
     const auto points = std::ptrdiff_t(F.shape(0)), count = std::ptrdiff_t(rows.shape(0)), m = std::ptrdiff_t(neighbours.shape(1));
-    expect_threads(threads);
-    const auto terms = terms_of(sizes, kinds, weights, alphas, LINEAR);
-    const auto features = std::accumulate(sizes.begin(), sizes.end(), std::ptrdiff_t(0));
+    std::ptrdiff_t features = 0;
+    for (const auto& term : terms) features += term.features;
     expect(features == std::ptrdiff_t(F.shape(1)), "F does not have the features of all terms");
     expect(std::ptrdiff_t(y.shape(0)) == points && std::ptrdiff_t(N.shape(0)) == points && std::ptrdiff_t(share.shape(0)) == points,
            "y, N and share do not have one row per point");
@@ -49,10 +48,38 @@ void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, co
     for (std::ptrdiff_t p = 0; p < count; ++p) expect(rows(p) >= 0 && rows(p) < points, "rows out of range");
     const std::int32_t* all = neighbours.data();
     for (std::ptrdiff_t p = 0; p < count * m; ++p) expect(all[p] >= -1 && all[p] < points, "neighbours out of range");
-    const Likelihood task{terms.data(), int(terms.size()), int(features), constant, F.data(), y.data(), int(y.shape(1)), N.data(), share.data(),
-                          rows.data(), all, count, int(m), values.data(), sums.data()};
+    return {terms.data(), int(terms.size()), int(features), constant, F.data(), y.data(), int(y.shape(1)), N.data(), share.data(),
+            rows.data(), all, count, int(m), values.data(), sums.data()};
+}
+
+void run(const Likelihood& task, std::ptrdiff_t first, std::ptrdiff_t last, int threads) {
     nb::gil_scoped_release unlocked;
     in_threads(first, last, threads, [&](std::ptrdiff_t, Range range) { ITERGP_DISPATCH(likelihood)(task, range); });
+}
+
+void likelihood(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,
+                const std::vector<double>& alphas, double constant, Matrix<const double> F, Matrix<const double> y,
+                Vector<const double> N, Vector<const double> share, Vector<const std::int32_t> rows,
+                Matrix<const std::int32_t> neighbours, Vector<double> values, Matrix<double> sums, std::ptrdiff_t first,
+                std::ptrdiff_t last, int threads) {
+    expect_threads(threads);
+    const auto terms = terms_of(sizes, kinds, weights, alphas, FIXED);
+    run(likelihood_of(terms, constant, F, y, N, share, rows, neighbours, values, sums, first, last), first, last, threads);
+}
+
+void likelihood_weights(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,
+                        const std::vector<double>& alphas, double constant, Matrix<const double> F, Matrix<const double> y,
+                        Vector<const double> N, Vector<const double> share, Vector<const std::int32_t> rows,
+                        Matrix<const std::int32_t> neighbours, Vector<double> values, Matrix<double> sums, Matrix<double> w,
+                        Matrix<double> q, Matrix<double> pull, std::ptrdiff_t first, std::ptrdiff_t last, int threads) {
+    expect_threads(threads);
+    const auto terms = terms_of(sizes, kinds, weights, alphas, FIXED);
+    auto task = likelihood_of(terms, constant, F, y, N, share, rows, neighbours, values, sums, first, last);
+    for (const auto& each : {w, q})
+        expect(std::ptrdiff_t(each.shape(0)) == task.count && std::ptrdiff_t(each.shape(1)) == task.m + 1, "w and q do not match neighbours");
+    expect(std::ptrdiff_t(pull.shape(0)) == task.count && pull.shape(1) == y.shape(1), "pull does not match rows and targets");
+    task.w = w.data(), task.q = q.data(), task.pull = pull.data();
+    run(task, first, last, threads);
 }
 
 void most_informative(const std::vector<int>& sizes, const std::vector<int>& kinds, const std::vector<double>& weights,
@@ -81,12 +108,18 @@ void most_informative(const std::vector<int>& sizes, const std::vector<int>& kin
 
 void bind_neighbours(nb::module_& m) {
     m.attr("CHUNK") = CHUNK;
+    m.attr("FIXED") = FIXED;
     m.def("search", &search, nb::arg("left").noconvert(), nb::arg("right").noconvert(), nb::arg("places").noconvert(), nb::arg("right_rows"),
           nb::arg("among"), nb::arg("found").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("threads"));
     m.def("likelihood", &likelihood, nb::arg("sizes"), nb::arg("kinds"), nb::arg("weights"), nb::arg("alphas"), nb::arg("constant"),
           nb::arg("F").noconvert(), nb::arg("y").noconvert(), nb::arg("N").noconvert(), nb::arg("share").noconvert(),
           nb::arg("rows").noconvert(), nb::arg("neighbours").noconvert(), nb::arg("values").noconvert(), nb::arg("sums").noconvert(),
           nb::arg("first"), nb::arg("last"), nb::arg("threads"));
+    m.def("likelihood_weights", &likelihood_weights, nb::arg("sizes"), nb::arg("kinds"), nb::arg("weights"), nb::arg("alphas"),
+          nb::arg("constant"), nb::arg("F").noconvert(), nb::arg("y").noconvert(), nb::arg("N").noconvert(), nb::arg("share").noconvert(),
+          nb::arg("rows").noconvert(), nb::arg("neighbours").noconvert(), nb::arg("values").noconvert(), nb::arg("sums").noconvert(),
+          nb::arg("w").noconvert(), nb::arg("q").noconvert(), nb::arg("pull").noconvert(), nb::arg("first"), nb::arg("last"),
+          nb::arg("threads"));
     m.def("most_informative", &most_informative, nb::arg("sizes"), nb::arg("kinds"), nb::arg("weights"), nb::arg("alphas"), nb::arg("constant"),
           nb::arg("points").noconvert(), nb::arg("F").noconvert(), nb::arg("N").noconvert(), nb::arg("candidates").noconvert(),
           nb::arg("least_variance"), nb::arg("least_gain"), nb::arg("tie"), nb::arg("found").noconvert(), nb::arg("first"),

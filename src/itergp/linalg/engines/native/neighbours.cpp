@@ -111,7 +111,7 @@ void products(const Term& term, const V* x, int a, int d, V* P, V* C) {
 void kernels(const Likelihood& t, Room& room) {
     const int d = t.features;
     double k0 = t.constant;
-    for (int k = 0; k < t.n_terms; ++k) k0 += t.terms[k].kind == LINEAR ? 0.0 : t.terms[k].weight;
+    for (int k = 0; k < t.n_terms; ++k) k0 += t.terms[k].kind >= LINEAR ? 0.0 : t.terms[k].weight;
     for (int a = 0; a <= room.m; ++a) {
         const V here = room.N[a] >= 0.0 ? V{} + 1.0 : V{};
         V* C = room.C.data() + at(a, 0);
@@ -121,7 +121,7 @@ void kernels(const Likelihood& t, Room& room) {
             V* S = room.S.data() + (k * at(room.m + 1, 0) + at(a, 0));
             V* P = room.P.data() + (k * at(room.m + 1, 0) + at(a, 0));
             const V* x = room.X.data() + a * d + f0;
-            if (t.terms[k].kind == LINEAR) {
+            if (t.terms[k].kind >= LINEAR) {
                 products(t.terms[k], x, a, d, P, C);
                 continue;
             }
@@ -192,6 +192,8 @@ void conditionals(const Likelihood& t, std::ptrdiff_t p, Room& room) {
         slope += 0.5 * precision - 0.5 * error * error * precision * precision;
         solve_transposed(room, z);
         const V in_mean = -error * precision * room.present;
+        if (t.pull)
+            for (int l = 0; l < W && p + l < t.count; ++l) t.pull[(p + l) * t.targets + c] = -in_mean[l];
         for (int a = 0; a < room.m; ++a) room.u[a] += in_mean * z[a];
     }
     slope *= room.present;
@@ -199,6 +201,14 @@ void conditionals(const Likelihood& t, std::ptrdiff_t p, Room& room) {
     solve_transposed(room, room.w.data());
     room.w[room.m] = V{} - 1.0;
     for (int a = 0; a <= room.m; ++a) room.q[a] = slope * room.w[a] - room.u[a];
+    if (t.w) {
+        for (int l = 0; l < W && p + l < t.count; ++l) {
+            for (int a = 0; a <= room.m; ++a) {
+                t.w[(p + l) * (room.m + 1) + a] = room.w[a][l];
+                t.q[(p + l) * (room.m + 1) + a] = room.q[a][l];
+            }
+        }
+    }
     for (int l = 0; l < W && p + l < t.count; ++l)
         t.values[p + l] = value[l] + 0.5 * t.targets * std::log(2.0 * 3.14159265358979323846 * variance[l]);
 }
@@ -234,6 +244,7 @@ void slopes(const Likelihood& t, Room& room) {
             V* S = room.S.data() + (k * at(room.m + 1, 0) + at(a, 0));
             const V* P = room.P.data() + (k * at(room.m + 1, 0) + at(a, 0));
             const V* x = room.X.data() + a * d + f0;
+            if (t.terms[k].kind == FIXED) continue;
             if (t.terms[k].kind == LINEAR) {
                 room.G[2 * k] += linear_slopes(t.terms[k], room, x, a, d, P, S, of_features + f0);
                 continue;
@@ -262,7 +273,7 @@ void slopes(const Likelihood& t, Room& room) {
         }
     }
     for (int k = 0; k < t.n_terms; ++k)
-        if (t.terms[k].kind != LINEAR) room.G[2 * k] += diagonal;
+        if (t.terms[k].kind < LINEAR) room.G[2 * k] += diagonal;
     of_features[d] += diagonal + off;
     of_features[d + 1] += noise;
 }

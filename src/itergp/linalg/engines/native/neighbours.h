@@ -45,6 +45,9 @@ struct Likelihood {
     // [chunk][2 * n_terms + features + 2]: of each term sum M P and sum M dP/dalpha; then sum M P'(s) (f - f')_c^2 for each
     // feature, or sum M f_c f'_c; then for the constant and the noise. M is the derivative in the entries of the kernel matrix.
     double* sums;
+    // where they are asked for: count x (m + 1) each, M is the symmetric part of the sum of w q^T; and count x targets, the
+    // slope of the values in y is -w times this
+    double *w = nullptr, *q = nullptr, *pull = nullptr;
 };
 
 // For each point, m of its c candidates: each lowers its variance the most, given those before. Nearest candidates first.

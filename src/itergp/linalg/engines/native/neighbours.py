@@ -89,6 +89,12 @@ def terms(parts: list[Leaf], sizes: list[int]) -> tuple[Any, ...]:
     )
 
 
+def _less(of: tuple[Any, ...], features: int) -> tuple[Any, ...]:
+    """The terms, less the inner products of some more features, which are given."""
+    sizes, kinds, weights, alphas, constant = of
+    return [*sizes, features], [*kinds, _tiles.FIXED], [*weights, -1.0], [*alphas, 0.0], constant
+
+
 def likelihood(
     parts: list[Leaf], given: Conditionals, threads: int, tick: Tick
 ) -> tuple[np.ndarray, Slopes, float]:
@@ -104,18 +110,23 @@ def likelihood(
     )
     sizes = [len(leaf.columns(d)) for leaf in profiles]
     as_terms = terms(parts, sizes)
+    if given.less is not None:
+        F, as_terms = np.concatenate([F, given.less], axis=1), _less(as_terms, given.less.shape[1])
     data = F, np.ascontiguousarray(given.y), given.N, given.share, rows, J
     values, chunks = np.empty(len(rows)), -(-len(rows) // CHUNK)
-    sums = np.zeros((chunks, 2 * len(profiles) + sum(sizes) + 2))
-    work = CHUNK * (J.shape[1] + 1.0) ** 2 * (sum(sizes) + J.shape[1] / 3.0 + 20.0)
+    sums = np.zeros((chunks, 2 * len(as_terms[0]) + F.shape[1] + 2))
+    work = CHUNK * (J.shape[1] + 1.0) ** 2 * (F.shape[1] + J.shape[1] / 3.0 + 20.0)
     step = threads * max(1, int(WORK_PER_CALL / work))
+    into, evaluate = (values, sums), _tiles.likelihood
+    if given.weights is not None:
+        into, evaluate = (*into, *vars(given.weights).values()), _tiles.likelihood_weights
     for first in range(0, chunks, step):
         tick()
-        _tiles.likelihood(*as_terms, *data, values, sums, first, min(first + step, chunks), threads)
+        evaluate(*as_terms, *data, *into, first, min(first + step, chunks), threads)
     total = sums.sum(axis=0)
-    squares = np.split(total[2 * len(profiles) : -2], np.cumsum(sizes)[:-1]) if profiles else []
+    squares = np.split(total[2 * len(as_terms[0]) : -2], np.cumsum(sizes))
     found = [
         (leaf, total[2 * k], total[2 * k + 1], by_feature if leaf.lengthscale.ndim else by_feature.sum())
-        for k, (leaf, by_feature) in enumerate(zip(profiles, squares, strict=True))
+        for k, (leaf, by_feature) in enumerate(zip(profiles, squares, strict=False))
     ]
     return values, slopes_of(found, constants, total[-2]), float(total[-1])

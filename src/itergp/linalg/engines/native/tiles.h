@@ -12,6 +12,7 @@ constexpr int RUN = 32;       // terms summed in the tile's dtype before they jo
 
 enum Kind : int { RBF = 0, MATERN12 = 1, MATERN32 = 2, MATERN52 = 3, RATIONAL_QUADRATIC = 4 };
 constexpr int LINEAR = 5;  // no profile: f . f', in the likelihood of neighbours only
+constexpr int FIXED = 6;   // the same, of features that do not depend on the kernel's parameters: no gradient
 
 // One term of a sum of stationary kernels: weight * profile(|f - f'|^2), with the constants of the profile inside f.
 template <typename T>
