@@ -16,6 +16,7 @@ from itergp.learning.starts import ITERATIONS, MOST_ITERATIONS, STARTS, TOLERANC
 from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
 from itergp.limits import EXACT_LIKELIHOOD_ROWS
 from itergp.linalg.compute import Compute
+from itergp.linalg.neighbours import TREE_FEATURES
 
 SMALL_BATCH, NEIGHBOURS = 3000, 30
 SUBSET, INDUCING_POINTS, BLOCK = 2000, 512, 256
@@ -23,6 +24,10 @@ FEW_ROWS, FEWEST_ROWS, FEW_EXACT_ROWS = 1000, 100, 250  # rows to begin with if 
 EVALUATIONS = 20  # evaluations of an objective in some 15 iterations
 PROBE, POOL = 256, 20_000  # rows timed beforehand, and the fewest among which a batch has its neighbours
 SEARCH_SHARE = 0.25  # share of the remaining time for finding the neighbours of a batch
+ALL_ROWS, MANY_ROWS = (
+    150_000,
+    (100_000, 30_000),
+)  # beyond, batches: if neighbours are found by a tree, and if not
 FULL_BATCH = 10_000  # rows with many rows in their conditioning sets: an evaluation is 20 times as long
 ROUNDS = 6  # rounds of updating the neighbours, at most
 FEWEST = 0.25  # of a batch, with many neighbours
@@ -192,7 +197,7 @@ class Neighbours:
     def all_rows(self) -> Iterator[Stage]:
         """All rows, or as many as the time allows, until new neighbours gain no more."""
         n, run, before = self.rows.n, self.run, np.inf
-        batch, pool = _affordable(n, run, rounds=2) if n > SMALL_BATCH else (None, None)
+        batch, pool = _affordable(self.rows, run, rounds=2) if n > SMALL_BATCH else (None, None)
         if self.m > NEIGHBOURS:  # without a clock too
             batch = min(n, 2 * self.size, n if batch is None else batch)
         for _ in range(ROUNDS):
@@ -202,7 +207,7 @@ class Neighbours:
                 before = run.objective
                 continue
             run.ended = Ending.CONVERGED
-            larger, wider = _affordable(n, run, rounds=1)
+            larger, wider = _affordable(self.rows, run, rounds=1)
             more = batch is not None and (larger is None or larger >= 1.5 * batch)
             if not more or self.m > NEIGHBOURS:
                 return
@@ -229,15 +234,22 @@ def _searchable(batch: int, run: Run) -> int | None:
     return max(POOL, int(2.0 * SEARCH_SHARE * run.left / (batch * max(run.per_pair, 1e-12))))
 
 
-def _affordable(n: int, run: Run, rounds: int) -> tuple[int | None, int | None]:
+def _affordable(rows: Rows, run: Run, rounds: int) -> tuple[int | None, int | None]:
     """A batch for which the remaining time allows this many rounds of 15 iterations, each with its search,
     and the rows among which its neighbours are searched; None: all rows."""
+    n = rows.n
     pool = min(n, _searchable(SMALL_BATCH, run) or n)
     per_row = rounds * (15.0 * max(run.per_evaluation, 1e-6) / run.batch + 0.5 * run.per_pair * pool)
-    batch = run.left / per_row
-    if batch >= n <= pool:
+    batch, most = min(n, run.left / per_row), _most(rows)
+    if batch >= n <= min(pool, most):
         return None, None
-    return min(pool, max(SMALL_BATCH, int(batch))), pool
+    return min(pool, most, max(SMALL_BATCH, int(batch))), pool
+
+
+def _most(rows: Rows) -> int:
+    """Rows of a batch, at most: without a clock too, so that learning is linear in n beyond a size."""
+    few_features = rows.X.shape[1] <= TREE_FEATURES
+    return rows.n if rows.n <= ALL_ROWS else MANY_ROWS[0 if few_features else 1]
 
 
 # The methods of learning by name; a new method only needs an entry here.

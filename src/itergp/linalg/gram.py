@@ -21,7 +21,7 @@ from itergp.linalg.engines import Conditionals, Engine, Tick, TileCache, Weights
 from itergp.linalg.index import Index, Once
 from itergp.linalg.libraries import require_working_room
 from itergp.linalg.local import Neighbourhoods, factor
-from itergp.linalg.neighbours import coordinates, distinct
+from itergp.linalg.neighbours import TREE_FEATURES, coordinates, distinct, earlier_by_trees
 from itergp.prior.kernel import Kernel, without_linear
 from itergp.prior.parameters import Slopes, added, no_slopes, parameters
 from itergp.validate import as_float64, finite, inputs
@@ -33,6 +33,7 @@ ROUNDING = 4.0
 UNIT = {"float32": float(np.finfo(np.float32).eps) / 2, "float64": float(np.finfo(np.float64).eps) / 2}
 FLOAT32_SHARE = 0.1  # float32 tiles are used if their rounding stays below this share of the noise
 GRADIENT_ROWS = 2048  # rows of a low-rank gradient between two ticks
+MANY_PAIRS = 1e10  # of rows: fewer are searched by brute force as fast as by trees
 SEARCHED = 256  # points per batch when searching for the most correlated rows
 ORIGIN_ROWS = 32  # the first rows, so that the origin stays the same when data are appended
 
@@ -285,7 +286,14 @@ class Gram:
         """The rows in another order, and the `count` nearest earlier rows of the `chosen` ones."""
         X = self._centred(self.X)[order]
         F, threads = coordinates(self._local, X), self.compute.threads
-        J = self.engine.nearest(F, F, count, "earlier", chosen, threads, tick)
+
+        def brute(stop: int, rows: np.ndarray) -> np.ndarray:
+            return self.engine.nearest(F[:stop], F[:stop], count, "earlier", rows, threads, tick)
+
+        if 0 < F.shape[1] <= TREE_FEATURES and float(chosen.size) * self.n > MANY_PAIRS:
+            J = earlier_by_trees(lambda F: self.engine.tree(F, threads), brute, F, count, chosen, tick)
+        else:
+            J = brute(self.n, chosen)
         return Earlier(
             self.engine, X, chosen.astype(np.int32), np.ascontiguousarray(J, dtype=np.int32), threads
         )

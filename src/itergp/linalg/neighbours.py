@@ -2,6 +2,7 @@
 faster is available."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,9 @@ FEW, MANY = (
     16,
     2,
 )  # a list with fewer than n / 16 rows is sorted instead of marked, one with 2 n has most of them
+# where nearest earlier rows are found by trees: rows that go by brute force, rows that are searched for at
+# once, and how many more than are wanted are asked for, as half of them may be later
+FIRST_ROWS, QUERIES, WIDER = 1000, 8192, 3
 TREE_FEATURES = 8  # a k-d tree up to this number of features, brute force beyond
 
 # Shares of the prior variance below which a candidate's conditional variance, and what it would remove at the
@@ -74,6 +78,48 @@ def nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> n
         if missing > 0
         else rows
     )
+
+
+def earlier_by_trees(
+    tree: Callable[[np.ndarray], Any],
+    brute: Callable[[int, np.ndarray], np.ndarray],
+    F: np.ndarray,
+    count: int,
+    chosen: np.ndarray,
+    tick: Callable[[], None],
+) -> np.ndarray:
+    """The `count` nearest earlier rows of the `chosen` ones (ascending), padded with -1.
+
+    The rows of the second half search among all, those of the second quarter among the first half, and so on:
+    at least half of what they find is earlier. The first rows search by `brute` force.
+    """
+    found, stop = np.full((len(chosen), count), -1, dtype=np.int32), len(F)
+    while stop > max(FIRST_ROWS, 4 * count):  # so that there are enough
+        some = np.flatnonzero((chosen >= stop // 2) & (chosen < stop))
+        if some.size:
+            index = tree(F[:stop])
+            for start in range(0, some.size, QUERIES):
+                tick()
+                batch = some[start : start + QUERIES]
+                found[batch] = _earlier(index, F, chosen[batch], count, stop)
+        stop //= 2
+    first = np.flatnonzero(chosen < stop)
+    if first.size:
+        found[first] = brute(stop, chosen[first])
+    return found
+
+
+def _earlier(index: Any, F: np.ndarray, rows: np.ndarray, count: int, stop: int) -> np.ndarray:
+    """The nearest earlier rows of these, in a tree of the first `stop` rows; asks for more where it must."""
+    wanted = min(stop, WIDER * count)
+    near = index.nearest(F[rows], wanted)
+    is_earlier = near < rows[:, None]
+    first = np.argsort(~is_earlier, axis=1, kind="stable")[:, :count]
+    found = np.take_along_axis(near, first, axis=1)
+    short = np.flatnonzero(is_earlier.sum(axis=1) < count)
+    if short.size:
+        found[short] = _earlier(index, F, rows[short], 2 * count, stop)[:, :count]
+    return found
 
 
 def distinct(J: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
