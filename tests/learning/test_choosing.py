@@ -5,6 +5,7 @@ import pytest
 
 from itergp import IterGPRegressor
 from itergp.data.rows import Rows
+from itergp.errors import LearningWarning
 from itergp.learning import Ending, choosing, search
 from itergp.learning.candidates import LINEAR, ONE, Candidate, chosen, considered, names, rescaled, start_of
 from itergp.learning.choosing import choose_rows
@@ -174,6 +175,25 @@ def test_groups_that_cannot_be_used_say_what_to_do(groups, words):
     X = np.random.default_rng(0).standard_normal((50, 2))
     with pytest.raises(ValueError, match=words):
         IterGPRegressor().fit(X, X[:, 0], groups=groups)
+
+
+@pytest.mark.parametrize("settings", [{"kernel": "rbf"}, {"learn": "exact"}])
+def test_groups_without_effect_are_named(settings):
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    with pytest.warns(LearningWarning, match="have no effect.*kernel='auto' and learn='auto'"):
+        IterGPRegressor(**settings).fit(X, X[:, 0], groups=np.arange(50) // 10)
+
+
+@pytest.mark.parametrize("n", [200, 1200])
+def test_without_time_to_choose_intervals_are_widened_where_held_out_rows_ask_for_it(n, monkeypatch):
+    """Learning that collapses the noise is found out."""
+    rows = draw(start_of("matern32" + ONE, 1), n, 0.3)
+    monkeypatch.setattr(choosing, "a_few", lambda search, rows: None)
+    collapsed = Candidate("matern32", start_of("matern32", 1), 1e-3, objective=0.0)
+    monkeypatch.setattr(search.Search, "learned", lambda *what, **how: collapsed)
+    found = choose_rows(rows, 0.1, seconds=60.0)
+    assert found.noise > 10 * collapsed.noise
+    assert found.candidates[0].coverage > 0.9
 
 
 def test_merged_rows_have_the_group_of_the_first_and_blocks_need_no_labels():

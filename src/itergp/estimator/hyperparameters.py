@@ -28,6 +28,10 @@ from itergp.validate import as_float64, choice
 
 START_NOISE = 0.1  # of the targets' variance, where learning begins
 GIVEN = Learning(Ending.NOT_ASKED)
+NO_GROUPS = (
+    "groups were given, but have no effect: they say which rows are held out to choose between kernels. "
+    "Set kernel='auto' and learn='auto' to use them, or leave them out."
+)
 
 
 def free(start: Translated, learns: bool, noise: Any) -> Free:
@@ -102,6 +106,8 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
         return as_given
     if not np.any(plan.learnable):
         return replace(as_given, learning=Learning(Ending.NOTHING_TO_LEARN))
+    if plan.groups is not None and not (plan.start.chosen and plan.method == "auto"):
+        warnings.warn(NO_GROUPS, LearningWarning, stacklevel=5)
     learned = _learned(plan, told, noise, learn_noise, clock, watch)
     if learned is None:
         return replace(as_given, learning=Learning(Ending.INTERRUPTED))

@@ -32,6 +32,7 @@ SETTLED = 0.02  # nats per observation that more neighbours may change
 SHORT = 60.0  # seconds: below, fewer rows are held out
 # other smoothnesses that go on to more rows: within so many nats per observation of the best, at most so many
 CLOSE, OTHERS = 0.1, 2
+RESERVED = 0.05  # of the time, to predict held-out rows once if there is no time to choose
 LATER = 0.6  # of the time, that the last stage should have
 
 
@@ -60,10 +61,8 @@ def _choose(search: Search, method: str) -> None:
     small = method != "auto" or rows.n <= EXACT_LIKELIHOOD_ROWS
     held = None if small else HeldOut.split(rows, search.groups, search.seed, search.compute, quick)
     few = a_few(search, rows if held is None else held.known)
-    if few is None:  # no time to choose: one smoothness, learned as if it had been asked for
-        start = Candidate(FIRST, start_of(FIRST, search.d), search.noise)
-        search.best = search.enter(search.learned(start, rows, _named(search, method)))
-        return
+    if few is None:
+        return _first_alone(search, method, held)
     screen(search, few)
     if method != "auto":
         _by(search, method, few)
@@ -71,6 +70,19 @@ def _choose(search: Search, method: str) -> None:
         _small(search, few)
     else:
         _large(search, held)
+
+
+def _first_alone(search: Search, method: str, held: HeldOut | None) -> None:
+    """No time to choose: one smoothness, learned as if it had been asked for. Held-out rows may still say
+    that its intervals are too narrow."""
+    assert search.seconds is not None
+    search.scoring = RESERVED * search.seconds
+    start = Candidate(FIRST, start_of(FIRST, search.d), search.noise)
+    search.best = best = search.enter(search.learned(start, search.rows, _named(search, method)))
+    if method == "auto":
+        left_out = held or LeaveOut(search.rows, search.groups, search.compute, search.tick)
+        search.best = search.enter(search.scored(best, left_out))
+        _rescale(search)
 
 
 def _small(search: Search, few: Rows) -> None:

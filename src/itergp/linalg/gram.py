@@ -33,7 +33,8 @@ ROUNDING = 4.0
 UNIT = {"float32": float(np.finfo(np.float32).eps) / 2, "float64": float(np.finfo(np.float64).eps) / 2}
 FLOAT32_SHARE = 0.1  # float32 tiles are used if their rounding stays below this share of the noise
 GRADIENT_ROWS = 2048  # rows of a low-rank gradient between two ticks
-MANY_PAIRS = 1e10  # of rows: fewer are searched by brute force as fast as by trees
+# rows that search among so many: fewer are as fast by brute force, as trees must be built first
+TREES = (20_000, 200_000)
 SEARCHED = 256  # points per batch when searching for the most correlated rows
 ORIGIN_ROWS = 32  # the first rows, so that the origin stays the same when data are appended
 
@@ -290,7 +291,7 @@ class Gram:
         def brute(stop: int, rows: np.ndarray) -> np.ndarray:
             return self.engine.nearest(F[:stop], F[:stop], count, "earlier", rows, threads, tick)
 
-        if 0 < F.shape[1] <= TREE_FEATURES and float(chosen.size) * self.n > MANY_PAIRS:
+        if 0 < F.shape[1] <= TREE_FEATURES and chosen.size >= TREES[0] and self.n >= TREES[1]:
             J = earlier_by_trees(lambda F: self.engine.tree(F, threads), brute, F, count, chosen, tick)
         else:
             J = brute(self.n, chosen)
