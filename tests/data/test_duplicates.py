@@ -126,30 +126,42 @@ def test_digests_of_rows_on_a_grid_hardly_ever_agree(values):
     assert len(np.unique(_digests(X))) == len(X)
 
 
-def test_copies_of_records_say_nothing_about_the_noise():
-    """Inputs and targets are equal: entered twice, or without noise. Only in the likelihood of deviations."""
+def test_copies_of_records_are_learned_from_once():
+    """Inputs and targets are equal: entered twice, or without noise."""
     X, y, _ = repeated()
     once = merge_rows(X, y)
     again = merge_rows(np.concatenate([X, X[:1] + 5.0, X[:1] + 5.0]), np.append(y, [0.4, 0.4]))
     np.testing.assert_array_equal(np.flatnonzero(again.copied), [once.n])
-    assert again.counts[-1] == 2
-    assert again.within(NOISE) == pytest.approx(once.within(NOISE))
-    assert again.some(np.arange(once.n)).scatter == pytest.approx(once.scatter)
+    assert again.counts[-1] == 2  # predictions count both
+    learned = again.to_learn_from()
+    np.testing.assert_array_equal(learned.counts, [*once.counts, 1])
+    assert learned.within(NOISE) == pytest.approx(once.within(NOISE))
     # a third record at that place, with another target: there is scatter, so they are no copies
     more = merge_rows(np.concatenate([X, np.repeat(X[:1] + 5.0, 3, axis=0)]), np.append(y, [0.4, 0.4, 0.9]))
     assert more.copied is None
 
 
-def test_equal_targets_are_no_copies_where_y_takes_few_values():
-    X, y, _ = repeated()
-    assert merge_rows(np.concatenate([X, X[:9]]), np.rint(2 * np.append(y, y[:9]))).copied is None
+def test_observations_that_agree_by_rounding_say_no_more_than_their_rounding():
+    """Where y takes few values, they are no copies: deviations have the variance of noise and rounding."""
+    X, y, _ = repeated(n=600, distinct=150)
+    rows = merge_rows(np.concatenate([X, X[:9]]), np.rint(2 * np.append(y, y[:9])) / 2)
+    assert rows.copied is None
+    assert rows.resolution == pytest.approx(0.5**2 / 12)
+    best = min(np.geomspace(1e-9, 1.0, 400), key=lambda noise: rows.within(noise)[0])
+    assert best == pytest.approx(rows.scatter / (rows.total - rows.n) - 0.5**2 / 12, rel=0.05)
+    step = 1e-6
+    slope = (rows.within(0.1 + step)[0] - rows.within(0.1 - step)[0]) / (2 * step)
+    assert rows.within(0.1)[1] == pytest.approx(slope, rel=1e-6)
 
 
-def test_records_that_were_entered_twice_do_not_make_the_noise_vanish():
+@pytest.mark.parametrize("kind", ["continuous", "binary", "four times each"])
+def test_records_that_were_entered_again_do_not_change_the_noise(kind):
     rng = np.random.default_rng(3)
-    X = rng.integers(0, 9, (150, 4)).astype(float)
-    y = np.sin(X[:, 0]) + 0.7 * rng.standard_normal(150)
-    clean, copied = (
-        IterGPRegressor().fit(np.concatenate([X, X[:k]]), np.append(y, y[:k])).noise_ for k in (0, 5)
-    )
-    assert copied == pytest.approx(clean, rel=0.5)
+    X = rng.uniform(-1, 1, (150, 4))
+    signal = np.sin(3 * X[:, 0])
+    y = (rng.uniform(size=150) < 1 / (1 + np.exp(-3 * signal))) * 1.0 if kind == "binary" else signal
+    y = y if kind == "binary" else y + 0.7 * rng.standard_normal(150)
+    copies = np.repeat(np.arange(150), 4) if kind == "four times each" else np.r_[np.arange(150), :5]
+    clean = IterGPRegressor().fit(X, y)
+    again = IterGPRegressor().fit(X[copies], y[copies])
+    assert again.noise_ == pytest.approx(clean.noise_, rel=0.5)

@@ -242,3 +242,35 @@ def test_every_candidate_has_a_kernel_to_start_from(name):
     X = np.random.default_rng(0).standard_normal((5, 3))
     K = start_of(name, 3)(X, X)
     assert np.linalg.eigvalsh(K).min() > -1e-9
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.1])
+def test_a_target_that_depends_on_another_feature_is_learned_too(noise):
+    """Two targets of two features: no single lengthscale serves both, and none of them is noise."""
+    rng = np.random.default_rng(7)
+    X = rng.uniform(-1, 1, (300, 3))
+    Y = np.column_stack([np.sin(3 * X[:, 0]), np.sin(9 * X[:, 2])]) + noise * rng.standard_normal((300, 2))
+    model = IterGPRegressor().fit(X[:200], Y[:200])
+    errors = model.predict(X[200:]) - Y[200:]
+    assert (np.sqrt((errors**2).mean(axis=0)) < 0.3).all()
+
+
+def test_intervals_of_few_rows_know_how_little_was_seen():
+    """Pure noise in three features: the mean coverage of 95 % intervals over twenty draws of 20 rows."""
+    covered = []
+    for seed in range(20):
+        rng = np.random.default_rng([20, seed])
+        X, y = rng.uniform(size=(220, 3)), rng.standard_normal(220)
+        mean, std = IterGPRegressor().fit(X[:20], y[:20]).predict(X[20:], return_std=True)
+        covered.append(np.mean(np.abs(y[20:] - mean) < 1.96 * std))
+    assert np.mean(covered) > 0.88
+
+
+def test_one_group_held_out_decides_nothing():
+    errors = np.random.default_rng(0).standard_normal((50, 1))
+    scores = Scores(errors, np.ones((50, 1)), np.zeros(50, dtype=int))
+    assert scores.error(scores.densities) == np.inf
+    good = Candidate("rbf", KERNEL, 0.1, 2.0, scores)
+    other = Candidate("matern12", KERNEL, 0.1, 1.0, Scores(2.0 * errors, np.ones((50, 1)), scores.clusters))
+    assert chosen([good, other]) is other  # by the likelihood
+    assert considered([good, other], other)[1].error is None

@@ -4,7 +4,7 @@ import numpy as np
 
 from itergp.validate import Array
 
-SURE = 10.0  # overlaps expected by chance, of which there are none: the columns exclude each other
+SURE = 5.0  # overlaps of a column expected by chance, of which there are none: it excludes the others
 
 
 def features_of(X: Array) -> Array:
@@ -24,17 +24,18 @@ def features_of(X: Array) -> Array:
 
 def _block(X: Array, low: Array, high: Array, first: int) -> int:
     """How many columns the category has that begins here; 1 if there is none."""
-    taken, expected, size = np.zeros(len(X), dtype=bool), 0.0, 0
-    for column in range(first, X.shape[1]):
+    taken, sure = np.zeros(len(X), dtype=bool), 1
+    for size, column in enumerate(range(first, X.shape[1]), start=1):
         on = X[:, column] == high[column]
         two_values = high[column] > low[column] and (on | (X[:, column] == low[column])).all()
         if not two_values or (taken & on).any():
             break
-        expected += float(taken.mean() * on.mean()) * len(X)
-        taken, size = taken | on, size + 1
+        if sure == size - 1 and taken.mean() * on.mean() * len(X) > SURE:
+            sure = size
+        taken = taken | on
         if taken.all():
             return size
-    return size if size > 2 and expected > SURE else 1
+    return sure if sure > 2 else 1
 
 
 def same_distance(X: Array, features: Array) -> Array:

@@ -16,7 +16,8 @@ from itergp.errors import InputError
 from itergp.validate import Array, finite, inputs, targets
 
 NOTHING = 1e-24  # of a variance: rounding alone
-DISTINCT = 0.5  # of the rows: with more values than that, y is continuous
+DISTINCT = 0.5  # of the records: with more values than that, y is continuous
+SAME, FINEST = 1e-9, 0.1  # of y, below which values differ by rounding; quantile of gaps that is one step
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +30,9 @@ class Rows:
     counts: Array  # (u,)
     # sum of squares of the observations around the means of their rows: a number, or one per target
     scatter: Any
-    # rows whose observations are copies of one record, which say nothing about the noise; None: none
+    # rows whose observations are copies of one record; None: none
     copied: Array | None = None
+    resolution: Any = 0.0  # variance of rounding y to the values that it takes: a number, or one per target
 
     @staticmethod
     def of(X: ArrayLike, y: ArrayLike, counts: ArrayLike | None = None, scatter: ArrayLike = 0.0) -> "Rows":
@@ -101,17 +103,24 @@ class Rows:
         """- log density of the deviations from the rows' means, and its slope in the noise.
 
         A group of c observations has the density of its mean, N(.; f, noise / c), times
-        (2 pi noise)^(-(c - 1) / 2) c^(-1/2) exp(-deviations / (2 noise)). Copies of a record have no such
-        factor: a handful of them would drive the noise of all rows to zero.
+        (2 pi noise)^(-(c - 1) / 2) c^(-1/2) exp(-deviations / (2 noise)). Rounded observations that agree do
+        not show that there is less noise than their rounding.
         """
-        counts = self.counts if self.copied is None else self.counts[~self.copied]
-        lost, scatter = self.t * float((counts - 1).sum()), float(np.sum(self.scatter))
+        lost, scatter = self.t * (self.total - self.n), float(np.sum(self.scatter))
         if lost == 0.0 and scatter == 0.0:
             return 0.0, 0.0
+        own = noise + float(np.mean(self.resolution))
         value = 0.5 * (
-            scatter / noise + lost * np.log(2.0 * np.pi * noise) + self.t * float(np.log(counts).sum())
+            scatter / own + lost * np.log(2.0 * np.pi * own) + self.t * float(np.log(self.counts).sum())
         )
-        return float(value), 0.5 * (lost - scatter / noise) / noise
+        return float(value), 0.5 * (lost - scatter / own) / own
+
+    def to_learn_from(self) -> "Rows":
+        """Where copies of a record count once: they say nothing more, and nothing about the noise. As two
+        measurements that agree, a handful of them would drive the noise of all rows to zero."""
+        if self.copied is None:
+            return self
+        return replace(self, counts=np.where(self.copied, 1, self.counts), copied=None)
 
     def each(self) -> list["Rows"]:
         """The rows of each target separately."""
@@ -122,21 +131,26 @@ class Rows:
                 "noise."
             )
         return [
-            replace(self, y=self.Y[:, [j]], scatter=float(of_target))
-            for j, of_target in enumerate(np.broadcast_to(scatter, self.t))
+            replace(self, y=self.Y[:, [j]], scatter=float(of_target), resolution=float(resolution))
+            for j, (of_target, resolution) in enumerate(
+                zip(*(np.broadcast_to(part, self.t) for part in (scatter, self.resolution)), strict=True)
+            )
         ]
 
     def of_targets(self, chosen: Array) -> "Rows":
         """A subset of the targets."""
         scatter = np.atleast_1d(self.scatter)[chosen]
-        return replace(self, y=self.Y[:, chosen], scatter=float(scatter[0]) if scatter.size == 1 else scatter)
+        resolution = np.broadcast_to(self.resolution, self.t)[chosen]
+        scatter = float(scatter[0]) if scatter.size == 1 else scatter
+        return replace(self, y=self.Y[:, chosen], scatter=scatter, resolution=resolution)
 
     def some(self, chosen: Array) -> "Rows":
         """A subset of the rows, with their share of the scatter."""
+        lost = self.total - self.n
+        share = float((self.counts[chosen] - 1.0).sum()) / lost if lost > 0 else 0.0
         copied = None if self.copied is None else self.copied[chosen]
-        lost = self.counts - 1.0 if self.copied is None else (self.counts - 1.0) * ~self.copied
-        share = float(lost[chosen].sum() / lost.sum()) if lost.any() else 0.0
-        return Rows(self.X[chosen], self.y[chosen], self.counts[chosen], share * self.scatter, copied)
+        counts, scatter = self.counts[chosen], share * self.scatter
+        return Rows(self.X[chosen], self.y[chosen], counts, scatter, copied, self.resolution)
 
     def absorb(self, X: Array, y: Array) -> "Rows":
         """Add rows: those with known inputs merge into existing rows, the others are appended."""
@@ -190,20 +204,32 @@ def _merge(X: Array, y: Array, weights: Array) -> Rows:
     mean = y[first] + shift / counts.reshape(-1, *[1] * (y.ndim - 1))
     deviations = y - mean[group]
     scatter = (w * deviations**2).sum(axis=0)
-    copied = _copied(group, deviations, counts, y)
-    return Rows(X[first], mean, counts, float(scatter) if y.ndim == 1 else scatter, copied)
+    copied, resolution = _copied(group, deviations, counts, y)
+    return Rows(X[first], mean, counts, float(scatter) if y.ndim == 1 else scatter, copied, resolution)
 
 
-def _copied(group: Array, deviations: Array, counts: Array, y: Array) -> Array | None:
-    """Which rows are copies of one record: inputs and targets are equal.
+def _copied(group: Array, deviations: Array, counts: Array, y: Array) -> tuple[Array | None, Any]:
+    """Which rows are copies of one record, and the variance of rounding y.
 
-    Where y takes few values (counts, grades), equal ones are no surprise: then none are copies. Otherwise
-    they are, whether there is noise or not: without noise, the other rows show it.
+    If y takes many values, observations at one place that agree are copies, whether there is noise or not:
+    without noise, the other rows show it. If it takes few (counts, grades), they agree by rounding.
     """
     differ = deviations.reshape(len(deviations), -1).any(axis=1)
     copied = (counts > 1) & (np.bincount(group, differ, minlength=len(counts)) == 0)
+    if not copied.any():
+        return None, 0.0
     records = counts.sum() - (counts - 1)[copied].sum()
-    return copied if copied.any() and len(np.unique(y, axis=0)) > DISTINCT * records else None
+    if len(np.unique(y, axis=0)) > DISTINCT * records:
+        return copied, 0.0
+    of_targets = [_rounding(column) for column in y.reshape(len(y), -1).T]
+    return None, of_targets[0] if y.ndim == 1 else np.array(of_targets)
+
+
+def _rounding(y: Array) -> float:
+    """The variance of rounding to a grid, by the gaps between neighbouring values: most are one step."""
+    gaps = np.diff(np.unique(y))
+    gaps = gaps[gaps > SAME * np.abs(y).max()]
+    return float(np.quantile(gaps, FINEST)) ** 2 / 12.0 if gaps.size else 0.0
 
 
 def _ones(X: Array) -> Array:

@@ -94,7 +94,7 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     """Learn what is to be learned, within its share of the time; keep the rest as given."""
     check_kernel_values(plan.start.kernel, plan.data.X)
     b = centred(Prior(plan.start.kernel, plan.mean), plan.data.X, plan.data.y)
-    told = replace(plan.data, y=b).of_targets(plan.told)
+    told = replace(plan.data, y=b).of_targets(plan.told).to_learn_from()
     noise, learn_noise = _first_noise(plan, told)
     as_given = Hyperparameters(plan.start.kernel, noise)
     if not plan.learns:

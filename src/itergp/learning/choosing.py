@@ -32,6 +32,7 @@ SETTLED = 0.02  # nats per observation that more neighbours may change
 SHORT = 60.0  # seconds: below, fewer rows are held out
 # other smoothnesses that go on to more rows: within so many nats per observation of the best, at most so many
 CLOSE, OTHERS = 0.1, 2
+MOST_SPENT = 0.75  # of the degrees of freedom
 RESERVED = 0.05  # of the time, to predict held-out rows once if there is no time to choose
 LATER = 0.6  # of the time, that the last stage should have
 
@@ -153,10 +154,12 @@ def _without_noise(search: Search, held: HeldOut | LeaveOut, makes: list[Stages]
 
 
 def _rescale(search: Search) -> None:
-    """Scale and noise by one factor, where held-out errors say that all variances are off by it."""
+    """Scale and noise by one factor, where held-out errors say that all variances are off by it; or by the
+    degrees of freedom, where hyper-parameters are learned from few rows."""
     best = search.best
     if best is not None and best.held is not None and search.learn_noise:
-        search.best = search.enter(rescaled(best, best.held.factor))
+        spent = min(best.optimism, MOST_SPENT)
+        search.best = search.enter(rescaled(best, max(best.held.factor, 1.0 / (1.0 - spent))))
 
 
 def _enough(search: Search, best: Candidate, rows: Rows) -> int:

@@ -88,13 +88,17 @@ class Scores:
         return max(1.0, float(of_targets.max()))
 
     def error(self, values: np.ndarray) -> float:
-        """The standard error of the mean of a value for each row."""
+        """The standard error of the mean of a value for each row; infinite if all rows are of one cluster."""
         centred = values - values.mean()
         if self.clusters is None:
             return float(centred.std()) / centred.size**0.5
         single = self.clusters < 0
         sums = np.bincount(self.clusters[~single], centred[~single])
-        return float((centred[single] ** 2).sum() + (sums**2).sum()) ** 0.5 / centred.size
+        units = np.count_nonzero(single) + np.unique(self.clusters[~single]).size
+        if units < 2:
+            return np.inf
+        squares = float((centred[single] ** 2).sum() + (sums**2).sum())
+        return (squares * units / (units - 1)) ** 0.5 / centred.size
 
     @staticmethod
     def failed(rows: int, targets: int, clusters: np.ndarray | None) -> "Scores":

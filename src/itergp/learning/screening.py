@@ -59,8 +59,7 @@ def screen(search: Search, few: Rows) -> None:
     shared = search.enter(_with_one_lengthscale(search, few))
     first = shared
     if search.d > 1:
-        own = replace(shared, name=FIRST, kernel=each_its_own(shared.kernel, search.d))
-        first = search.enter(search.learned(own, few, exactly(search, few), TOLERANCE))
+        first = search.enter(_with_each_its_own(search, shared, few))
     found = {FIRST: first}
     for name, near in AFTER.items():
         search.tick()
@@ -86,6 +85,17 @@ def _with_one_lengthscale(search: Search, few: Rows) -> Candidate:
         search.learned(Candidate(FIRST + ONE, kernel, search.noise), few, exactly(search, few), TOLERANCE)
         for kernel in kernels
     ]
+    return min(found, key=lambda one: one.objective)
+
+
+def _with_each_its_own(search: Search, shared: Candidate, few: Rows) -> Candidate:
+    """From the shared one, and from the start: where one lengthscale serves only some of the targets, the
+    others are noise there, and stay so."""
+    own = replace(shared, name=FIRST, kernel=each_its_own(shared.kernel, search.d))
+    starts = [own]
+    if not is_wide(own.kernel, few):
+        starts.append(Candidate(FIRST, start_of(FIRST, search.d), search.noise))
+    found = [search.learned(start, few, exactly(search, few), TOLERANCE) for start in starts]
     return min(found, key=lambda one: one.objective)
 
 

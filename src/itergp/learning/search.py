@@ -101,6 +101,7 @@ class Search(Timed):
             objective=float(run.objective + price),
             at_bounds=at_bounds,
             held=None,
+            optimism=run.space.lower.size / rows.total,
         )
 
     def scored(self, candidate: Candidate, held: HeldOut | LeaveOut) -> Candidate:
@@ -117,7 +118,8 @@ class Search(Timed):
             found = held.failed()
         finally:
             self.scoring = time.perf_counter() - began
-        return replace(candidate, held=found)
+        optimism = candidate.optimism if isinstance(held, LeaveOut) else 0.0
+        return replace(candidate, held=found, optimism=optimism)
 
     def go_on(
         self, candidate: Candidate, held: HeldOut | LeaveOut, make: Stages, ranges: Ranges = RANGES
