@@ -93,3 +93,15 @@ def test_a_category_that_matters_is_learned_from_few_rows():
     mean, std = model.predict(X[150:], return_std=True)
     assert np.sqrt(np.mean((mean - y[150:]) ** 2)) < 0.3
     assert 0.9 < np.mean(np.abs(mean - y[150:]) < 1.96 * std) < 0.99
+
+
+def test_a_level_that_nobody_has_seen_is_far_from_all_others():
+    """Its column is constant in training: intervals there are as wide as levels differ."""
+    rng = np.random.default_rng(5)
+    labels, x = rng.integers(9, size=3000), rng.uniform(-1, 1, 3000)
+    y = 2.0 * rng.standard_normal(9)[labels] + x + 0.2 * rng.standard_normal(3000)
+    X, seen = np.column_stack([x, one_hot(labels, 9)]), np.flatnonzero(labels < 6)
+    model = IterGPRegressor().fit(X[seen[:200]], y[seen[:200]])
+    new = np.flatnonzero(labels >= 6)
+    known, unknown = (model.predict(X[some], return_std=True)[1] for some in (seen[200:], new))
+    assert np.median(unknown) > 4.0 * np.median(known)

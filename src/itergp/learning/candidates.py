@@ -39,8 +39,8 @@ class Candidate:
     held: Scores | None = None  # on held-out rows
     at_bounds: tuple[str, ...] = ()  # parameters at the end of their range
     tied: bool = True  # the columns of a category share a lengthscale
-    # hyper-parameters per observation, if they were learned on the very rows that are left out: about by how much
-    # their mean log density is too high
+    # hyper-parameters per observation, if they were learned on the very rows that are left out: about by how
+    # much their mean log density is too high
     optimism: float = 0.0
 
     @property
@@ -97,6 +97,22 @@ def smoothed(kernel: Kernel, name: str, factor: float = 1.0) -> Kernel:
 
 def _lengthscale(kernel: Kernel) -> str:
     return f"{kernel.terms()[0].path}lengthscale"
+
+
+def wary_of_new_levels(kernel: Kernel, X: np.ndarray) -> Kernel:
+    """A column that is constant has no say in learning. Beside columns with two values it may be a level of a
+    category that nobody has seen: then as far from the others as the level that matters most."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    constant = low == high
+    two_values = ~constant & ((low == X) | (high == X)).all(axis=0) if constant.any() else constant
+    if not two_values.any():
+        return kernel
+    changes = {}
+    for path in (f"{term.path}lengthscale" for term in kernel.terms()):
+        lengthscale = np.broadcast_to(parameters(kernel)[path], low.shape).astype(np.float64)
+        nearest = (lengthscale[two_values] / (high - low)[two_values]).min()
+        changes[path] = np.where(constant, np.minimum(lengthscale, nearest), lengthscale)
+    return with_parameters(kernel, changes)
 
 
 def rescaled(candidate: Candidate, factor: float) -> Candidate:

@@ -10,7 +10,14 @@ import numpy as np
 
 from itergp.data.categories import features_of, same_distance
 from itergp.data.rows import Rows
-from itergp.learning.candidates import FIRST, Candidate, chosen, considered, start_of
+from itergp.learning.candidates import (
+    FIRST,
+    Candidate,
+    chosen,
+    considered,
+    start_of,
+    wary_of_new_levels,
+)
 from itergp.learning.endings import Ending
 from itergp.learning.evaluation import summed
 from itergp.learning.exact import exact
@@ -145,7 +152,7 @@ class Search(Timed):
         start = Candidate(FIRST, start_of(FIRST, self.d), self.noise)
         best = self.best or (chosen(scored or there) if there else start)
         return Learned(
-            best.kernel,
+            wary_of_new_levels(best.kernel, self.rows.X),
             best.noise,
             best.objective,
             tuple(self.trace),
