@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from itergp import InputError, MemoryLimitError, StorageError
-from itergp.tables import Inputs, Layout, read_table, write_table
+from itergp.tables import Inputs, Layout, read_table, write_table, writing_table
 from itergp.tables.cells import Coded, Lines, numbers_of
 from itergp.tables.pieces import Pieces
 
@@ -367,3 +367,24 @@ def test_pieces_can_be_read_again(tmp_path, fast):
     pieces = Pieces(written(tmp_path, PLAIN), None, (), lambda head: Layout.uses(head, "y", ["colour"]))
     assert [table.rows for table in pieces] == [table.rows for table in pieces]
     assert sum(table.rows for table in pieces) == 60
+
+
+# Writing.
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_file_does_not_depend_on_the_blocks_in_which_it_was_written(suffix, tmp_path, monkeypatch):
+    pq = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("itergp.tables.writing.ROW_GROUP", 20)
+    columns = {"mean": np.random.default_rng(4).standard_normal(50), "std": np.ones(50)}
+    contents = []
+    for size in (50, 20, 7, 1):
+        path = tmp_path / f"{size}{suffix}"
+        with writing_table(path) as write:
+            for i in range(0, 50, size):
+                write({name: column[i : i + size] for name, column in columns.items()})
+        contents.append(path.read_bytes())
+    assert len(set(contents)) == 1
+    if suffix == ".parquet":
+        found = pq.ParquetFile(path).metadata
+        assert [found.row_group(k).num_rows for k in range(found.num_row_groups)] == [20, 20, 10]
