@@ -44,7 +44,7 @@ def arrow_pieces(found: Csv, use: Mapping[int, str]) -> Iterator[Table]:
                 yield from _by_cells(found, use, io.BytesIO(block), line)
             else:
                 yield table
-            line += block.count(b"\n")
+            line += _line_ends(block)
             begins += len(block)
 
 
@@ -58,6 +58,12 @@ def _blocks(file: BinaryIO, begins: int) -> Iterator[bytes]:
         end = block.rfind(b"\n") + 1 or len(block)
         yield block[:end]
         begins += end
+
+
+def _line_ends(block: bytes) -> int:
+    """As the other reader counts them: a carriage return alone ends a line too."""
+    alone = block.count(b"\r") - block.count(b"\r\n") if b"\r" in block else 0
+    return block.count(b"\n") + alone
 
 
 def _from(file: BinaryIO, begins: int) -> BinaryIO:
