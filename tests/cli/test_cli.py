@@ -889,7 +889,7 @@ def test_control_c_before_anything_was_computed_writes_nothing(folder, tmp_path,
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measuring, "predictions", interrupted)
+    monkeypatch.setattr(measuring, "computational", interrupted)
     monkeypatch.setattr("itergp.cli.fitting.read_table", interrupted)
     for arguments in (
         ("predict", folder / "model.itergp", folder / "new.csv", "--out", tmp_path / "pred.csv"),

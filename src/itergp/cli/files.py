@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from itergp.errors import InputError, StorageError
-from itergp.tables import Layout
+from itergp.tables import Layout, read_table
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from itergp.estimator.regressor import IterGPRegressor
     from itergp.fitted.fit import Fit
 
@@ -69,6 +71,12 @@ def load_model(path: Path) -> tuple["IterGPRegressor", Layout]:
     if table is None:
         return model, Layout.of_inputs(model.n_features_in_, getattr(model, "feature_names_in_", None))
     return model, Layout.from_json(table)
+
+
+def supervised(path: Path, header: bool | None, layout: Layout) -> "tuple[np.ndarray, np.ndarray]":
+    """X and y of a table that has the model's columns and its target."""
+    table = read_table(path, header, layout.names, lambda head: layout.columns(head, target=True))
+    return layout.X(table), layout.y(table)
 
 
 def _about(path: Path) -> dict[str, Any]:

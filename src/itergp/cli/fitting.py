@@ -1,18 +1,20 @@
 """`itergp fit`, `refine` and `update`: compute a model, save it, and print a summary."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from itergp.cli.app import BudgetOption, HeaderOption, JsonOption, ModelArgument, app, reporting, say
-from itergp.cli.files import existing, load_model, save_model, writable
+from itergp.cli.files import existing, load_model, save_model, supervised, writable
 from itergp.errors import InputError, ItergpError
 from itergp.tables import Layout, group_labels, grouping, read_table
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from itergp.estimator.regressor import IterGPRegressor
 
 OutOption = Annotated[
@@ -70,11 +72,7 @@ def fit(
         writable(out, existing(train))
         _check(budget, cache)
         _check_choice(kernel, groups)
-        table = read_table(train, header)
-        by = grouping(table, groups)
-        layout = Layout.of(table, target, drop or (), categorical or (), by)
-        labels = groups if by is None else group_labels(table, by)
-        X, y = layout.X(table, ADVICE), layout.y(table)
+        layout, labels, X, y = _training(train, header, (target, drop or (), categorical or ()), groups)
         from itergp.estimator.regressor import IterGPRegressor
 
         model = IterGPRegressor(kernel, budget=budget, cache=cache, random_state=seed)
@@ -116,12 +114,22 @@ def update(
         out = writable(out or existing(model), existing(more))
         _check(budget)
         estimator, layout = load_model(existing(model))
-        table = read_table(more, header, layout.names)
-        X, y = layout.X(table), layout.y(table)
+        X, y = supervised(more, header, layout)
         estimator.budget = budget or estimator.budget
         _compute(
             estimator, estimator.budget, "updating", lambda: estimator.partial_fit(X, y), layout, out, as_json
         )
+
+
+def _training(
+    path: Path, header: bool | None, chosen: tuple[str, Sequence[str], Sequence[str]], groups: str | None
+) -> "tuple[Layout, list[str] | str | None, np.ndarray, np.ndarray]":
+    """The columns, the group of each row, X and y. The table itself is gone before the fit begins."""
+    table = read_table(path, header, (), lambda head: Layout.uses(head, *chosen, grouping(head, groups)))
+    by = grouping(table, groups)
+    layout = Layout.of(table, *chosen, by)
+    labels = groups if by is None else group_labels(table, by)
+    return layout, labels, layout.X(table, ADVICE), layout.y(table)
 
 
 def _check(budget: str | None, cache: str = "auto") -> None:

@@ -15,7 +15,7 @@ from itergp.fitted.price import affordable_passes, seconds_for
 from itergp.fitted.regime import regime
 from itergp.fitted.relevance import relevances
 from itergp.fitted.seen import Seen, look
-from itergp.fitted.shares import Share, share_of
+from itergp.fitted.shares import Share
 from itergp.fitted.units import Parts
 from itergp.limits import DENSE_ROWS
 from itergp.posterior.bounds import batches
@@ -26,6 +26,7 @@ from itergp.tables import Layout
 
 EXTRA = 0.1  # fraction of the fit's seconds that predictions may spend on their computational part
 ARRAYS = ("mathematical", "computational", "noise", "computational_lower", "computational_upper")
+SUMMED = ("combined", "computational", "computational_lower", "computational_upper")
 
 Values = dict[str, Any]
 
@@ -114,18 +115,51 @@ def affordable(fit: Fit, points: int) -> int:
 
 def predictions(fit: Fit, X: np.ndarray, level: float) -> tuple[dict[str, np.ndarray], Values]:
     """Prediction columns, in the units of the target and in row order; and a summary of them."""
-    mean, std = predicted.mean_and_std(fit, X)
-    noise = fit.noise * float(fit.scaling.y_scale) ** 2
-    parts, reach = computational(fit, X, affordable(fit, len(X))), float(ndtri(0.5 + level / 2)) * std
-    columns = {
-        "mean": mean,
-        "std": std,
-        "computational_std": np.sqrt(parts.computational),
-        "lower": mean - reach,
-        "upper": mean + reach,
-    }
-    about = {"rows": len(X), "mean_std": float(std.mean()), "noise_std": math.sqrt(noise), "level": level}
-    return columns, about | {"computational_share": share_values(share_of(parts, len(X)))}
+    predicting = Predicting(fit, level, len(X))
+    return predicting(X), predicting.summary()
+
+
+class Predicting:
+    """Predictions block by block, and a summary of all of them: only sums are kept."""
+
+    def __init__(self, fit: Fit, level: float, rows: int) -> None:
+        self.fit, self.level, self.rows = fit, level, rows  # rows in all
+        self.passes, self.reach = affordable(fit, rows), float(ndtri(0.5 + level / 2))
+        self.sums = dict.fromkeys(("std", *SUMMED), 0.0)
+        self.parts: Parts | None = None  # of the first block, for how they were found
+
+    def __call__(self, X: np.ndarray) -> dict[str, np.ndarray]:
+        mean, std = predicted.mean_and_std(self.fit, X)
+        parts, reach = computational(self.fit, X, self.passes), self.reach * std
+        self.parts = self.parts or parts
+        for name in SUMMED:
+            self.sums[name] += float(getattr(parts, name).sum())
+        self.sums["std"] += float(std.sum())
+        return {
+            "mean": mean,
+            "std": std,
+            "computational_std": np.sqrt(parts.computational),
+            "lower": mean - reach,
+            "upper": mean + reach,
+        }
+
+    def summary(self) -> Values:
+        noise = self.fit.noise * float(self.fit.scaling.y_scale) ** 2
+        return {
+            "rows": self.rows,
+            "mean_std": self.sums["std"] / self.rows,
+            "noise_std": math.sqrt(noise),
+            "level": self.level,
+            "computational_share": share_values(self._share()),
+        }
+
+    def _share(self) -> Share:
+        """Of all rows, so that no choice of them adds an error."""
+        assert self.parts is not None
+        total = self.sums["combined"]
+        value, lower, upper = (self.sums[name] / total if total > 0 else 0.0 for name in SUMMED[1:])
+        found = self.parts.method, self.rows, self.parts.neighbours, 0
+        return Share(value, 0.0, lower, upper, *found)
 
 
 def share_values(share: Share) -> Values:

@@ -1,15 +1,24 @@
 """`itergp predict`."""
 
+import contextlib
 import json
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from itergp.cli.app import HeaderOption, JsonOption, ModelArgument, app, reporting, say
+from itergp.cli.app import HeaderOption, JsonOption, ModelArgument, app, console, reporting, say
 from itergp.cli.files import existing, load_model, writable
 from itergp.errors import InputError, StorageError
-from itergp.tables import csv_text, read_table, table_format, write_table
+from itergp.tables import Inputs, csv_text, table_format, writing_table
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from itergp.cli.measuring import Predicting
+
+Columns = dict[str, "np.ndarray"]
 
 
 @app.command()
@@ -32,30 +41,80 @@ def predict(
         if out is not None:
             table_format(writable(out, existing(model), existing(new)))
         estimator, layout = load_model(existing(model))
-        table = read_table(existing(new), header, layout.names)
-        X, unused = layout.X(table), layout.unknown(table)
-        import numpy as np
+        inputs = Inputs(existing(new), header, layout)
+        from itergp.cli.measuring import Predicting
 
-        from itergp.cli.measuring import predictions
-
-        columns, values = predictions(estimator.fit_, X, level)
-        if not all(np.isfinite(column).all() for column in columns.values()):
-            raise StorageError(
-                f"{model} predicts values that are not finite, so the model is damaged; fit it again."
-            )
-        values |= {"unused_columns": unused, "out": None if out is None else str(out)}
-        if out is not None:
-            write_table(out, columns)
+        predicting = Predicting(estimator.fit_, level, inputs.rows)
+        about: dict[str, object] = {
+            "unused_columns": inputs.unknown,
+            "out": None if out is None else str(out),
+        }
+        # a progress line, but not between rows on a terminal
+        shown = out is not None or as_json or not console.is_terminal
+        with contextlib.closing(_predicted(model, predicting, inputs, shown)) as blocks:
+            if out is not None:
+                _write(out, blocks)
+            elif as_json:
+                about["predictions"] = _gathered(blocks)
+            else:
+                _say_unused(inputs)
+                _print(blocks)
+                return
+        values = predicting.summary() | about
         if as_json:
-            rows = {} if out is not None else {name: column.tolist() for name, column in columns.items()}
-            typer.echo(json.dumps(values | ({"predictions": rows} if rows else {}), allow_nan=False))
+            typer.echo(json.dumps(values, allow_nan=False))
             return
-        if unused:
-            say(f"Note: ignored columns that the model does not use: {', '.join(map(repr, unused))}.")
-        if out is None:
-            typer.echo(csv_text(columns), nl=False)
-            return
+        _say_unused(inputs)
         from itergp.cli.drawing import draw_predictions
 
         draw_predictions(values)
         say(f"Written: {out}")
+
+
+def _say_unused(inputs: Inputs) -> None:
+    if inputs.unknown:
+        names = ", ".join(map(repr, inputs.unknown))
+        say(f"Note: ignored columns that the model does not use: {names}.")
+
+
+def _predicted(
+    model: Path, predicting: "Predicting", inputs: Inputs, shown: bool
+) -> Generator[Columns, None, None]:
+    """The columns of each block of rows, in order. A progress line is `shown`, or not."""
+    import numpy as np
+
+    from itergp.cli.rows import progress_of_rows
+    from itergp.fitted.predictions import batch
+
+    with progress_of_rows(inputs.rows, shown) as advance:
+        for X in inputs.blocks(batch(predicting.fit)):
+            columns = predicting(X)
+            if not all(np.isfinite(column).all() for column in columns.values()):
+                raise StorageError(
+                    f"{model} predicts values that are not finite, so the model is damaged; fit it again."
+                )
+            advance(len(X))
+            yield columns
+
+
+def _write(out: Path, blocks: Iterator[Columns]) -> None:
+    """Block by block; the file appears, or is replaced, when all are written. Signals that end the process
+    end it here, so that nothing is left behind."""
+    from itergp.estimator.progress import watching_interrupts
+
+    with watching_interrupts() as interrupts, interrupts.raised(), writing_table(out) as write:
+        for columns in blocks:
+            write(columns)
+
+
+def _print(blocks: Iterator[Columns]) -> None:
+    for number, columns in enumerate(blocks):
+        typer.echo(csv_text(columns, names=number == 0), nl=False)
+
+
+def _gathered(blocks: Iterator[Columns]) -> dict[str, list[float]]:
+    gathered: dict[str, list[float]] = {}
+    for columns in blocks:
+        for name, column in columns.items():
+            gathered.setdefault(name, []).extend(column.tolist())
+    return gathered

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from itergp.cli.app import HeaderOption, ModelArgument, app, console, one_line, reporting, say
-from itergp.cli.files import existing, load_model, writable
+from itergp.cli.files import existing, load_model, supervised, writable
 from itergp.errors import InputError
-from itergp.tables import read_table
 
 
 @app.command()
@@ -40,8 +39,7 @@ def report(
         estimator, layout = load_model(existing(model))
         X_test = y_test = None
         if data is not None:
-            table = read_table(existing(data), header, layout.names)
-            X_test, y_test = layout.X(table), layout.y(table)
+            X_test, y_test = supervised(existing(data), header, layout)
         from itergp.report import numbers, write_page
 
         target = None if layout.target is None else [layout.target.name]

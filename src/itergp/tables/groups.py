@@ -2,12 +2,12 @@
 
 from itergp.errors import InputError
 from itergp.tables.layout import column_of
-from itergp.tables.reading import Table
+from itergp.tables.reading import Head, Table
 
 BLOCKS = "blocks"  # groups of rows that are near each other, which need no column
 
 
-def grouping(table: Table, asked: str | None) -> int | None:
+def grouping(table: Head, asked: str | None) -> int | None:
     """The place of the column that names the groups; None without one. A column may be called "blocks"."""
     if asked is None or (asked == BLOCKS and BLOCKS not in table.names):
         return None

@@ -1,6 +1,5 @@
 """Tables as they are in files: names and columns of cells, each cell with its position, all unaltered."""
 
-import bisect
 import contextlib
 import csv
 import gzip
@@ -8,21 +7,18 @@ import itertools
 import math
 import zlib
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from itergp.errors import InputError, StorageError
+from itergp.tables.cells import Cells, Coded, Column, Text, is_missing, is_number
 
-Cells = Sequence[str]
-Column = Cells | np.ndarray  # text as in the file, or float64 with NaN for missing values
 Row = tuple[int, Cells]  # the line on which it begins, and its cells
 
-# missing numbers; a category is missing if it is empty
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))
 SEPARATORS = ";,\t|"
 LOOK = 50  # rows used to detect the separator and the header
 TOGETHER = 1 << 16  # cells joined into one text per column
@@ -38,49 +34,26 @@ BINARY = {
 }
 
 
-class Text(Sequence[str]):
-    """The cells of a column as in the file, joined into a few texts: short texts take 50 bytes each."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._ends = array("q", [0])
-
-    def append(self, cells: Sequence[str]) -> None:
-        self._pieces.append("\0".join(cells))  # which no cell contains
-        self._ends.append(self._ends[-1] + len(cells))
-
-    def pieces(self) -> Iterator[list[str]]:
-        return (piece.split("\0") for piece in self._pieces)
-
-    def __len__(self) -> int:
-        return self._ends[-1]
-
-    def __iter__(self) -> Iterator[str]:
-        return itertools.chain.from_iterable(self.pieces())
-
-    def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return [self[k] for k in range(*i.indices(len(self)))]
-        if not 0 <= i < len(self):
-            raise IndexError(i)
-        piece = bisect.bisect_right(self._ends, i) - 1
-        return self._pieces[piece].split("\0")[i - self._ends[piece]]
-
-    def numbers(self) -> np.ndarray:
-        """As float64; ValueError if a cell is not a number."""
-        return np.concatenate([np.array(piece, dtype=np.float64) for piece in self.pieces()])
-
-
 @dataclass(frozen=True, eq=False)
-class Table:
-    """A file's columns. `lines[i]` is where row i begins: the line of a text file, or the row, from 1."""
+class Head:
+    """What is known of a table before its rows are read."""
 
     path: Path
     names: tuple[str, ...]
-    columns: tuple[Column, ...]
-    lines: Sequence[int]
     header: bool  # whether the names are from the file, or "column 1", "column 2", ...
     unit: str = "line"
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Head):
+    """A file's columns, or those of some of its rows. `lines[i]` is where row i begins: the line of a text
+    file, or the row, from 1."""
+
+    columns: tuple[Column, ...] = ()
+    lines: Sequence[int] = ()
+    # by column, where text was read as numbers: the first row with a cell that is neither missing nor a
+    # finite number, and this cell
+    foreign: Mapping[int, tuple[int, str]] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -95,22 +68,49 @@ class Table:
         cells = self.columns[column]
         if isinstance(cells, np.ndarray):
             return np.isnan(cells)
-        return np.fromiter((cell.strip().lower() in MISSING for cell in cells), dtype=bool, count=len(cells))
+        if isinstance(cells, Coded):
+            return cells.where(cell for cell in cells.different if is_missing(cell))
+        return np.fromiter(map(is_missing, cells), dtype=bool, count=len(cells))
 
     def text(self, column: int) -> list[str]:
         """A column as text, for categories; 3.0 becomes "3"."""
         cells = self.columns[column]
+        if isinstance(cells, Coded):
+            return list(cells)
         if not isinstance(cells, np.ndarray):
             once: dict[str, str] = {}  # there are few categories: each is stored once
             return [once.setdefault(cell, cell) for cell in map(str.strip, cells)]
         return ["" if math.isnan(x) else str(int(x)) if x.is_integer() else repr(x) for x in cells.tolist()]
 
+    def coded(self, column: int) -> Coded:
+        """The same, each different text once."""
+        cells = self.columns[column]
+        return cells if isinstance(cells, Coded) else Coded.of(self.text(column))
 
-def read_table(path: Path, header: bool | None = None, known: Collection[str] = ()) -> Table:
+
+Use = Callable[[Head], Mapping[int, str]]  # which columns are used, and whether as NUMBERS or as TEXT
+NUMBERS, TEXT = "numbers", "text"
+
+
+def read_table(
+    path: Path, header: bool | None = None, known: Collection[str] = (), use: Use | None = None
+) -> Table:
     """Read a CSV or Parquet file. With `header=None`, whether the first line holds names is auto-detected.
 
     It does if it contains all of `known`, if it has text above numbers, or if there are no numbers at all.
+    With `use`, other columns are left empty, and numbers are kept as such: much less memory.
     """
+    if use is not None:
+        from itergp.tables.pieces import Pieces, joined
+
+        return joined(Pieces(path, header, known, use))
+    with readable(path) as parquet:
+        return _read_parquet(path) if parquet else _read_csv(path, header, known)
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[bool]:
+    """Check that it is an ordinary file, and report what fails meanwhile. Yields whether it is Parquet."""
     from itergp.storage.replacing import irregular  # needs SciPy, which `itergp --help` should not import
 
     try:
@@ -121,9 +121,7 @@ def read_table(path: Path, header: bool | None = None, known: Collection[str] = 
             )
         with open(path, "rb") as file:
             start = file.read(4)
-        if start == b"PAR1" or path.suffix.lower() in (".parquet", ".pq"):
-            return _read_parquet(path)
-        return _read_csv(path, header, known)
+        yield start == b"PAR1" or path.suffix.lower() in (".parquet", ".pq")
     except StorageError:
         raise
     # the last two are raised for truncated or damaged compressed files
@@ -134,26 +132,56 @@ def read_table(path: Path, header: bool | None = None, known: Collection[str] = 
 # CSV.
 
 
-def _read_csv(path: Path, header: bool | None, known: Collection[str]) -> Table:
-    with _opened(path) as file:
-        lines = _checked_lines(path, file)
-        first = list(itertools.islice(lines, LOOK))
-        rows = _full_rows(path, _rows(path, itertools.chain(first, lines), _separator(first)))
-        head = list(itertools.islice(rows, LOOK + 1))
-        if not head:
-            raise InputError(f"{path} is empty; expected a line of names and lines of numbers.")
-        if header is None:
-            header = _has_header(path, head, known)
-        line, cells = head[0]
-        names = (
-            _names(path, cells, f"line {line}")
-            if header
-            else tuple(f"column {j + 1}" for j in range(len(cells)))
-        )
-        columns, places = _columns(path, itertools.chain(head[1:] if header else head, rows), len(cells))
-    if not places:
+@dataclass(frozen=True, eq=False)
+class Csv:
+    """A CSV file whose first rows have been looked at."""
+
+    head: Head
+    rows: Iterator[Row]  # all, without the names
+    separator: str
+    width: int
+    first: int  # the line of the first row, names or not
+    line: int  # on which the rows below the names begin
+    skipped: list[str]  # the lines before that one, as far as they were looked at
+
+
+def opened_csv(path: Path, file: TextIO, header: bool | None, known: Collection[str]) -> Csv:
+    """Find out about separator and names; `file` stays open as long as rows are read."""
+    lines = checked_lines(path, file)
+    first = list(itertools.islice(lines, LOOK))
+    separator = _separator(first)
+    rows = full_rows(path, csv_rows(path, itertools.chain(first, lines), separator))
+    head = list(itertools.islice(rows, LOOK + 1))
+    if not head:
+        raise InputError(f"{path} is empty; expected a line of names and lines of numbers.")
+    if header is None:
+        header = _has_header(path, head, known)
+    line, cells = head[0]
+    names = (
+        column_names(path, cells, f"line {line}")
+        if header
+        else tuple(f"column {j + 1}" for j in range(len(cells)))
+    )
+    below = head[1:] if header else head
+    if not below:
         raise InputError(f"{path} has names but no rows below them; expected at least one row of numbers.")
-    return Table(path, names, columns, places, header)
+    begins = below[0][0]
+    return Csv(
+        Head(path, names, header),
+        itertools.chain(below, rows),
+        separator,
+        len(cells),
+        line,
+        begins,
+        first[: begins - 1],
+    )
+
+
+def _read_csv(path: Path, header: bool | None, known: Collection[str]) -> Table:
+    with opened(path) as file:
+        found = opened_csv(path, file, header, known)
+        columns, places = _columns(path, found.rows, found.width)
+    return Table(path, found.head.names, found.head.header, columns=columns, lines=places)
 
 
 def _columns(path: Path, rows: Iterator[Row], width: int) -> tuple[tuple[Text, ...], Sequence[int]]:
@@ -170,7 +198,7 @@ def _columns(path: Path, rows: Iterator[Row], width: int) -> tuple[tuple[Text, .
     return columns, places
 
 
-def _opened(path: Path) -> TextIO:
+def opened(path: Path) -> TextIO:
     """The file as text; invalid UTF-8 becomes lone surrogates, so that its line can be reported."""
     how: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
     if path.suffix.lower() == ".gz":
@@ -185,29 +213,30 @@ def _opened(path: Path) -> TextIO:
     return open(path, **how)
 
 
-def _checked_lines(path: Path, file: TextIO) -> Iterator[str]:
+def checked_lines(path: Path, file: TextIO, line: int = 1) -> Iterator[str]:
+    """The lines of a text, the first of which is this line of the file."""
     most = max(UNPACKED, TIMES * path.stat().st_size) if path.suffix.lower() == ".gz" else math.inf
     seen = 0
-    for number, line in enumerate(iter(lambda: file.readline(LONGEST), ""), 1):
-        seen += len(line)
+    for number, text in enumerate(iter(lambda: file.readline(LONGEST), ""), line):
+        seen += len(text)
         if seen > most:
             raise InputError(
                 f"{path} unpacks to more than {TIMES} times its size, {seen / 1e6:,.0f} MB or more, which is "
                 "unusual. If this is intended, unpack it first, and use the unpacked file."
             )
-        if len(line) >= LONGEST:
+        if len(text) >= LONGEST:
             raise InputError(
                 f"{path}, line {number}: longer than {LONGEST:,} characters, so not a table. Expected CSV."
             )
-        if "\0" in line:
+        if "\0" in text:
             raise InputError(
                 f"{path}, line {number}: a NUL byte, so this is not text. Expected CSV in UTF-8, or Parquet."
             )
-        if not line.isascii() and any("\ud800" <= letter <= "\udfff" for letter in line):
+        if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
             raise InputError(
                 f"{path}, line {number}: not UTF-8. Save the file as UTF-8, or remove the invalid characters."
             )
-        yield line
+        yield text
 
 
 def _separator(lines: list[str]) -> str:
@@ -231,10 +260,10 @@ def _widths(lines: list[str], separator: str, whole: bool) -> list[int]:
     return (found if whole else found[:-1]) or found or [0]
 
 
-def _rows(path: Path, lines: Iterator[str], separator: str) -> Iterator[Row]:
+def csv_rows(path: Path, lines: Iterator[str], separator: str, line: int = 1) -> Iterator[Row]:
     reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
-        begins = reader.line_num + 1
+        begins = reader.line_num + line
         try:
             yield begins, next(reader)
         except StopIteration:
@@ -245,9 +274,10 @@ def _rows(path: Path, lines: Iterator[str], separator: str) -> Iterator[Row]:
             ) from None
 
 
-def _full_rows(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
-    """Rows of equal width. Blank lines are skipped; but in a single column, they are missing values."""
-    first, width, blank = 0, 0, array("q")
+def full_rows(path: Path, rows: Iterable[Row], first: int = 0, width: int = 0) -> Iterator[Row]:
+    """Rows of equal width: that of the first, which is on this line. Blank lines are skipped; but in a single
+    column, they are missing values."""
+    blank = array("q")
     for line, cells in rows:
         if len(cells) < 2 and not (cells and cells[0].strip()):
             if width == 1:
@@ -287,23 +317,15 @@ def _has_header(path: Path, rows: list[Row], known: Collection[str]) -> bool:
     return not numbers_in_it and any(map(_is_text, first))
 
 
-def is_number(cell: str) -> bool:
-    try:
-        value = float(cell)
-    except ValueError:
-        return False
-    return not math.isnan(value) and "_" not in cell
-
-
 def _is_text(cell: str) -> bool:
-    return not is_number(cell) and cell.strip().lower() not in MISSING
+    return not is_number(cell) and not is_missing(cell)
 
 
 def _of_numbers(cells: list[str]) -> bool:
     return any(map(is_number, cells)) and not any(map(_is_text, cells))
 
 
-def _names(path: Path, cells: Sequence[str], place: str) -> tuple[str, ...]:
+def column_names(path: Path, cells: Sequence[str], place: str) -> tuple[str, ...]:
     """Distinct column names; a column without one is named by its number."""
     names = tuple(cell.strip() or f"column {j + 1}" for j, cell in enumerate(cells))
     for j, name in enumerate(names):
@@ -318,7 +340,7 @@ def _names(path: Path, cells: Sequence[str], place: str) -> tuple[str, ...]:
 # Parquet.
 
 
-def _read_parquet(path: Path) -> Table:
+def parquet_libraries(path: Path) -> tuple[Any, Any]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -327,27 +349,39 @@ def _read_parquet(path: Path) -> Table:
             f"{path}: Parquet needs pyarrow, which is not installed. Run pip install 'itergp[data]', or use "
             "CSV."
         ) from None
+    return pa, pq
+
+
+def _read_parquet(path: Path) -> Table:
     from itergp.linalg.compute import require_bytes
 
+    pa, pq = parquet_libraries(path)
+    with parquet_errors(path, pa), pq.ParquetFile(path) as file:
+        names = column_names(path, file.schema_arrow.names, "its schema")
+        what = f"{path}: {file.metadata.num_rows:,} rows of {len(names):,} columns"
+        require_bytes(ROOM * file.metadata.num_rows * len(names), what, "Remove rows or columns.")
+        table = file.read()
+    require_content(path, len(names), table.num_rows)
+    columns = tuple(arrow_column(pa, column) for column in table.columns)
+    return Table(path, names, True, "row", columns, range(1, table.num_rows + 1))
+
+
+@contextlib.contextmanager
+def parquet_errors(path: Path, pa: Any) -> Iterator[None]:
     try:
-        with pq.ParquetFile(path) as file:
-            names = _names(path, file.schema_arrow.names, "its schema")
-            what = f"{path}: {file.metadata.num_rows:,} rows of {len(names):,} columns"
-            require_bytes(ROOM * file.metadata.num_rows * len(names), what, "Remove rows or columns.")
-            table = file.read()
+        yield
+    except InputError:
+        raise
     except (pa.ArrowException, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{path} is not a Parquet file that can be read ({error}).") from None
-    if not names or not table.num_rows:
-        raise InputError(
-            f"{path} is empty: {len(names)} columns, {table.num_rows} rows; expected at least one of each."
-        )
-    columns = tuple(_arrow_column(pa, column) for column in table.columns)
-    return Table(path, names, columns, range(1, table.num_rows + 1), True, unit="row")
 
 
-def _arrow_column(pa: Any, column: Any) -> Column:
+def require_content(path: Path, columns: int, rows: int) -> None:
+    if not columns or not rows:
+        raise InputError(f"{path} is empty: {columns} columns, {rows} rows; expected at least one of each.")
+
+
+def arrow_column(pa: Any, column: Any) -> Column:
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type

@@ -1,10 +1,11 @@
 """Results as CSV or Parquet: written completely, or not at all."""
 
+import contextlib
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -29,33 +30,72 @@ def table_format(path: Path) -> str:
     return kind
 
 
-def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+Columns = Mapping[str, np.ndarray]
+ROW_GROUP = 1 << 20  # rows of Parquet that are written together, as Arrow does by itself
+
+
+def write_table(path: Path, columns: Columns) -> None:
     """One column of numbers per name. An existing file is kept until everything is written."""
+    with writing_table(path) as write:
+        write(columns)
+
+
+@contextlib.contextmanager
+def writing_table(path: Path) -> Iterator[Callable[[Columns], None]]:
+    """The same for rows that come one block after the other: the file is there when all of them are."""
     from itergp.storage.replacing import replacing  # needs SciPy, which `itergp --help` should not import
 
     kind = table_format(path)
     try:
-        with replacing(path) as temporary:
-            if kind == "csv":
-                with open(temporary, "w", encoding="utf-8", newline="") as file:
-                    _write_csv(file, columns)
-            else:
-                import pyarrow as pa
-                import pyarrow.parquet as pq
-
-                pq.write_table(pa.table(dict(columns)), temporary)
+        with replacing(path) as temporary, (_csv if kind == "csv" else _parquet)(temporary) as write:
+            yield write
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
-def csv_text(columns: Mapping[str, np.ndarray]) -> str:
+@contextlib.contextmanager
+def _csv(path: Path) -> Iterator[Callable[[Columns], None]]:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        yield lambda columns: _write_csv(file, columns, names=file.tell() == 0)
+
+
+@contextlib.contextmanager
+def _parquet(path: Path) -> Iterator[Callable[[Columns], None]]:
+    """Rows are gathered into groups that do not depend on the blocks."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    waiting: list[Any] = []
+    with contextlib.ExitStack() as stack:
+        writers: list[Any] = []
+
+        def flush(least: int) -> None:
+            table = pa.concat_tables(waiting)
+            if not writers:
+                writers.append(stack.enter_context(pq.ParquetWriter(path, table.schema)))
+            while table.num_rows >= least:
+                writers[0].write_table(table.slice(0, ROW_GROUP), ROW_GROUP)
+                table = table.slice(ROW_GROUP)
+            waiting[:] = [table]
+
+        def write(columns: Columns) -> None:
+            waiting.append(pa.table(dict(columns)))
+            if sum(table.num_rows for table in waiting) >= ROW_GROUP:
+                flush(ROW_GROUP)
+
+        yield write
+        flush(1)
+
+
+def csv_text(columns: Columns, names: bool = True) -> str:
     text = io.StringIO(newline="")
-    _write_csv(text, columns)
+    _write_csv(text, columns, names)
     return text.getvalue()
 
 
-def _write_csv(file: TextIO, columns: Mapping[str, np.ndarray]) -> None:
+def _write_csv(file: TextIO, columns: Columns, names: bool) -> None:
     """Numbers with enough digits to be read back exactly."""
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
+    if names:
+        writer.writerow(columns)
     writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
