@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from itergp.errors import InputError
-from itergp.linalg import blas
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.neighbours import distinct
 from itergp.posterior.local import LocalActions, candidates
@@ -17,7 +16,6 @@ from itergp.posterior.uncertainty import Certificate, Decomposition, certify, de
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
 
-NARROW = 64  # points, up to which a dense Q is read where it lies
 WEIGHTS, LEAST = 2**29, 64  # bytes of weights at the rows near some points, and the fewest points at once
 
 
@@ -71,10 +69,6 @@ class At:
             return prepared.actions.T @ gram.dense(problem.X[prepared.support], self.X)
         if prepared.support is not None:
             return gram.multiply_points(self.X, prepared.support, prepared.dense_actions).T
-        if len(self.X) <= NARROW:  # all of Q is read, so it is not copied first
-            k = gram.dense(problem.X, self.X)
-            with blas.blas_threads(1 if len(self.X) <= blas.NARROW else problem.compute.threads):
-                return state.basis.inner(k)[: state.rank]
         return gram.cross(self.X, state.basis.dense(0, state.rank)).T
 
     @cached_property
