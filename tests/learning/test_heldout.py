@@ -108,8 +108,7 @@ def test_intervals_hold_after_rescaling_and_variances_never_shrink(n, size, seed
     if n < FEW:
         assert factor == 1.0
     if n >= MANY:
-        error = (0.95 * 0.05 / n) ** 0.5  # the standard error of a coverage
-        assert scores.rescaled(factor).coverage >= 0.95 - error - 1.0 / n
+        assert scores.rescaled(factor).coverage >= 0.95 - 1.0 / n
 
 
 def test_right_variances_stay_about_as_they_are():
@@ -117,8 +116,8 @@ def test_right_variances_stay_about_as_they_are():
         Scores(np.random.default_rng(seed).standard_normal((500, 1)), np.ones((500, 1))).factor
         for seed in range(50)
     ]
-    assert np.median(factors) == 1.0
-    assert max(factors) < 1.3
+    assert np.median(factors) < 1.1
+    assert max(factors) < 1.4
 
 
 def test_a_prediction_that_is_not_finite_has_the_worst_density():

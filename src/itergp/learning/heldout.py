@@ -39,7 +39,7 @@ SURE = 2.0  # standard errors
 FEW, MANY = (
     20,
     200,
-)  # fewer rows say nothing about a factor on all variances; so many, within one standard error
+)  # fewer rows say nothing about a factor on all variances; so many are believed
 WORST = -1e10  # log density of a prediction that is not finite
 
 
@@ -83,7 +83,7 @@ class Scores:
         if len(z2) < FEW or not np.isfinite(z2).all():
             return 1.0
         errors = SURE * z2.std(axis=0) / len(z2) ** 0.5
-        doubt = (1.0 if len(z2) >= MANY else SURE) * (0.95 * 0.05 / len(z2)) ** 0.5
+        doubt = 0.0 if len(z2) >= MANY else SURE * (0.95 * 0.05 / len(z2)) ** 0.5
         of_targets = np.maximum(z2.mean(axis=0) - errors, np.quantile(z2, 0.95 - doubt, axis=0) / REACH**2)
         return max(1.0, float(of_targets.max()))
 
