@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from scipy.spatial import cKDTree
+from scipy.special import ndtri
 
 from itergp.data.rows import Rows
 from itergp.limits import EXACT_ROWS
@@ -36,10 +37,7 @@ BLOCK_ROWS, BLOCKS, MOST_CLUSTERED = 50, (4, 40), 20_000  # rows of a block, blo
 LOG_2_PI = float(np.log(2.0 * np.pi))
 REACH = 1.959964  # of a 95 % interval
 SURE = 2.0  # standard errors
-FEW, MANY = (
-    20,
-    200,
-)  # fewer rows say nothing about a factor on all variances; so many are believed
+FEW, MANY = (20, 200)  # fewer rows say nothing about a factor on all variances; so many are believed
 WORST = -1e10  # log density of a prediction that is not finite
 
 
@@ -83,7 +81,9 @@ class Scores:
         if len(z2) < FEW or not np.isfinite(z2).all():
             return 1.0
         errors = SURE * z2.std(axis=0) / len(z2) ** 0.5
-        doubt = 0.0 if len(z2) >= MANY else SURE * (0.95 * 0.05 / len(z2)) ** 0.5
+        t = z2.shape[1]  # the worst of t targets looks worse than it is, as the largest of t normals (Blom)
+        sure = float(ndtri((t - 0.375) / (t + 0.25))) if len(z2) >= MANY else SURE
+        doubt = sure * (0.95 * 0.05 / len(z2)) ** 0.5
         of_targets = np.maximum(z2.mean(axis=0) - errors, np.quantile(z2, 0.95 - doubt, axis=0) / REACH**2)
         return max(1.0, float(of_targets.max()))
 
