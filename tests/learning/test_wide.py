@@ -125,8 +125,16 @@ def test_the_features_that_matter_get_lengthscales_of_their_own_and_all_others_s
     lengthscales = found.kernel.kernel.lengthscale
     assert lengthscales.shape == (100,)
     assert set(np.argsort(lengthscales)[:3]) == {0, 1, 2}
-    assert np.unique(lengthscales).size <= 1 + 8
+    assert np.unique(lengthscales).size == 1 + 3
     assert lengthscales[3:].max() > 10 * lengthscales[:3].max()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_features_that_came_in_a_batch_and_say_nothing_are_left_out_again(seed):
+    X, y = sparse(200, 20, noise=0.0, seed=seed)
+    lengthscales = learn(X, y - y.mean(), ard(20), 0.1).kernel.kernel.lengthscale
+    assert set(np.argsort(lengthscales)[:3]) == {0, 1, 2}
+    assert np.unique(lengthscales).size == 1 + 3
 
 
 def test_chance_chooses_no_feature():

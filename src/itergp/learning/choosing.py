@@ -18,7 +18,7 @@ from itergp.learning.heldout import HeldOut, LeaveOut
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import NOISE_FREE
 from itergp.learning.run import Learned, Record, ending
-from itergp.learning.screening import a_few, exactly, screen
+from itergp.learning.screening import ITERATIONS, a_few, exactly, screen
 from itergp.learning.search import Search, Stages
 from itergp.learning.stages import NEIGHBOURS, Neighbours, stages
 from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
@@ -34,6 +34,7 @@ SHORT = 60.0  # seconds: below, fewer rows are held out
 CLOSE, OTHERS = 0.1, 2
 MOST_SPENT = 0.75  # of the degrees of freedom
 RESERVED = 0.05  # of the time, to predict held-out rows once if there is no time to choose
+LAST_EXACT = 3000  # rows: up to here what is left of the time goes to the exact likelihood of all of them
 LATER = 0.6  # of the time, that the last stage should have
 
 
@@ -108,6 +109,8 @@ def _large(search: Search, held: HeldOut) -> None:
         search.best = best = _by_a_batch(search, held)
         last = _all_rows(search, _enough(search, best, known))
     search.best = search.go_on(best, held, last)
+    if search.seconds is not None and rows.n <= LAST_EXACT:
+        search.best = search.go_on(search.best, held, exactly(search, rows, ITERATIONS))
     _without_noise(search, held, [_batch(search, known), _batch(search, known, MOST_NEIGHBOURS)])
     _rescale(search)
 

@@ -288,7 +288,7 @@ def _alone(likelihood: SharedLikelihood, run: "Run", rows: Rows) -> Iterator["St
 
 
 def _choosing(likelihood: SharedLikelihood, run: "Run", rows: Rows) -> Iterator["Stage"]:
-    """Add features for as long as they pay off."""
+    """Add features for as long as they pay off, then leave out those that do not: they come in batches."""
     n, price = likelihood.rows.n, _price(likelihood)
     room = min(MOST_CHOSEN, n // ROWS_PER_CHOSEN)
     batch, gains, spread = FIRST, None, rows.spread
@@ -303,5 +303,32 @@ def _choosing(likelihood: SharedLikelihood, run: "Run", rows: Rows) -> Iterator[
         yield f"{_named(run)}, {n} rows", _objective(likelihood, run), 15
         if run.settle():
             batch, gains = 2 * batch, None
+            if run.ended is Ending.LIMIT:  # or the next features would be paid by what these have yet to gain
+                yield f"{_named(run)}, {n} rows", _objective(likelihood, run), 60
         else:
             batch //= 4
+    yield from _without_idle(likelihood, run, rows)
+
+
+def _without_idle(likelihood: SharedLikelihood, run: "Run", rows: Rows) -> Iterator["Stage"]:
+    """Leave out chosen features that are worth less than their price as all else stays."""
+    if run.shared is None or len(run.shared.chosen) < 2:
+        return
+    (kernel, noise), price = run.space.values(run.theta), _price(likelihood)
+    L, *M = parameters(kernel)[run.shared.path]
+
+    def left(keep: np.ndarray) -> tuple[Shared, Kernel]:
+        shared = replace(likelihood.shared, chosen=tuple(np.array(chosen)[keep].tolist()))
+        return shared, shared.reduced(kernel, [L, *np.array(M)[keep]])
+
+    def worth(c: int) -> float:
+        shared, fewer = left(np.arange(len(M)) != c)
+        objective = run.summed(likelihood.rows, lambda of: replace(likelihood, shared=shared, rows=of))
+        return objective(fewer, noise).value - now
+
+    chosen, now = run.shared.chosen, _objective(likelihood, run)(kernel, noise).value
+    keep = np.array([worth(c) > price for c in range(len(M))])
+    if not keep.all():
+        run.attempt(*left(keep), noise, rows, price)
+        yield f"{_named(run)}, {likelihood.rows.n} rows", _objective(likelihood, run), 15
+        run.settle()
