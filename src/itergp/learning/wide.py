@@ -12,7 +12,8 @@ non-negative, so nothing cancels.
 A feature is a candidate if the likelihood would rise most when the kernel is multiplied by 1 + e h(x_c)
 h(x'_c), for h the feature, or a cosine of its ranks with up to two periods, standardised. It is kept if the
 likelihood gains at least log d + log(n) / 2 nats: the price of choosing one of d (the extended BIC), so that
-features are not chosen by chance.
+features are not chosen by chance. Features are tried in batches, and those of a batch that gain less by
+themselves are left out again.
 """
 
 from collections.abc import Iterator
