@@ -37,7 +37,8 @@ BLOCK_ROWS, BLOCKS, MOST_CLUSTERED = 50, (4, 40), 20_000  # rows of a block, blo
 LOG_2_PI = float(np.log(2.0 * np.pi))
 REACH = 1.959964  # of a 95 % interval
 SURE = 2.0  # standard errors
-FEW, MANY = (20, 200)  # fewer rows say nothing about a factor on all variances; so many are believed
+# fewer rows say nothing about a factor on all variances; so many are believed, below but for a standard error
+FEW, MANY = 20, 200
 WORST = -1e10  # log density of a prediction that is not finite
 
 
@@ -82,8 +83,8 @@ class Scores:
             return 1.0
         errors = SURE * z2.std(axis=0) / len(z2) ** 0.5
         t = z2.shape[1]  # the worst of t targets looks worse than it is, as the largest of t normals (Blom)
-        sure = float(ndtri((t - 0.375) / (t + 0.25))) if len(z2) >= MANY else SURE
-        doubt = sure * (0.95 * 0.05 / len(z2)) ** 0.5
+        in_doubt = float(ndtri((t - 0.375) / (t + 0.25))) + (len(z2) < MANY)
+        doubt = in_doubt * (0.95 * 0.05 / len(z2)) ** 0.5
         of_targets = np.maximum(z2.mean(axis=0) - errors, np.quantile(z2, 0.95 - doubt, axis=0) / REACH**2)
         return max(1.0, float(of_targets.max()))
 
