@@ -25,10 +25,9 @@ def mean_and_std(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array,
 
 def mean_and_cov(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
     """Of all points together: the same means and variances as of each alone."""
-    X, process = fit.scaling.inputs(X), fit.process
-    covariance = process.cov(X)
+    covariance = fit.process.cov(fit.scaling.inputs(X))
     covariance[np.diag_indices(len(X))] += _noise(fit, include_noise)
-    return fit.scaling.mean(process.mean(X)), fit.variance(covariance)
+    return mean(fit, X), fit.variance(covariance)
 
 
 def sample(fit: Fit, X: Array, number: int, rng: np.random.RandomState, include_noise: bool = True) -> Array:
