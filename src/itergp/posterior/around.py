@@ -135,8 +135,10 @@ class JointPosterior:
 
 def _factor(S: np.ndarray, jitter: float) -> tuple[np.ndarray, float]:
     """L L^T = S + jitter; if that is indefinite by rounding, the jitter grows: larger variances."""
+    diagonal, places = np.diag(S).copy(), np.diag_indices(len(S))
     while True:
-        L, failed = dpotrf(S + jitter * np.eye(len(S)), lower=1, clean=1)
+        S[places] = diagonal + jitter
+        L, failed = dpotrf(S.T, lower=1, clean=1)  # LAPACK's layout; S is symmetric
         if not failed:
             return L, jitter
         jitter *= 10.0
