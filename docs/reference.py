@@ -35,6 +35,7 @@ ANSWERS = [
     "posterior.uncertainty.Share",
     "posterior.combined.Path",
     "posterior.local.LocalPosterior",
+    "posterior.around.JointPosterior",
     "posterior.sampling.SampleFunction",
     "fitted.units.Parts",
     "fitted.fit.Fit",
