@@ -40,7 +40,7 @@ def main(asked):
     found = []
     for actions in asked.actions:
         prior, policy = Prior(1.0 * Matern32(np.full(D, LENGTHSCALE))), UnitVector("random", block_size=256)
-        posterior = condition(prior, X, y, NOISE, policy, MaxActions(max(1, actions)))
+        posterior = condition(prior, X, y, NOISE, policy, MaxActions(actions))
         for rows in asked.rows:
             at, y_at = X_new[:rows], y_new[:rows]
             for name, way in WAYS.items():
