@@ -37,6 +37,7 @@ ANSWERS = [
     "posterior.local.LocalPosterior",
     "posterior.around.JointPosterior",
     "posterior.sampling.SampleFunction",
+    "posterior.joint.LocalSamples",
     "fitted.units.Parts",
     "fitted.fit.Fit",
     "fitted.fit.Trace",
