@@ -173,6 +173,15 @@ def test_draws_from_random_features_have_about_the_variance_of_the_process(make)
     np.testing.assert_allclose(draws.var(AT), process.var(AT), rtol=0.1)
 
 
+@BOTH
+def test_at_many_points_draws_are_functions(make, monkeypatch):
+    for module in ("local", "around"):
+        monkeypatch.setattr(f"itergp.posterior.{module}.JOINT_POINTS", 5)
+    monkeypatch.setattr("itergp.posterior.joint.POINTS", 5)  # in batches
+    process = make(after(6))
+    np.testing.assert_allclose(process.sample(AT, 2, seed=3), process.sample_function(2, seed=3)(AT))
+
+
 def test_draws_are_the_same_function_in_every_evaluation():
     process = after(6).local(4)
     draws = process.sample_function(3, seed=0, features=64)
