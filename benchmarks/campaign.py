@@ -6,8 +6,8 @@ with duplicates, badly scaled inputs, inputs up to 1.7e12 from the origin, scala
 all policies and mixtures of them, with float64 and float32 tiles, in one go, refined, extended, reweighted
 or beside another target with another noise, against the exact GP in extended precision; and, for one
 posterior of each problem, the bounds on its computational part and the variance of samples that are
-functions; rounding allowed for is stated below, in units of rounding of k0. Prints counts and the worst
-figures.
+functions. Local actions come on top of the global ones, for each point alone and for all points jointly.
+Rounding allowed for is stated below, in units of rounding of k0. Prints counts and the worst figures.
 
     OMP_NUM_THREADS=1 python benchmarks/campaign.py --problems 10000 --workers 2 [--first 0] [--record
     campaign.jsonl]
@@ -63,6 +63,7 @@ CHECKS = (
     "below the exact GP",
     "outside the certificates",
     "local below exact",
+    "joint outside exact and local",
     "parts",
     "samples",
     "error",
@@ -277,6 +278,8 @@ ROUNDING = 8 * UNIT  # of k0, where variances of one run are compared
 SAMPLES = 1.5
 # of k0, against the exact GP: its variance is a difference of sums over n <= 120 terms
 ROUNDING_EXACT = 64 * UNIT
+NEIGHBOURS = 5
+JITTER = 64 * UNIT * NEIGHBOURS  # of k0: what local and joint actions allow for rounding, each in its own way
 
 
 def check(tally, where, posterior, new, k0, mean, var, z_norm):
@@ -296,14 +299,17 @@ def check(tally, where, posterior, new, k0, mean, var, z_norm):
         1.0 + z_norm
     )
     tally.note("outside the certificates", np.concatenate([outside, error]), where)
-    local = posterior.local(5).var(new)
+    local = posterior.local(NEIGHBOURS).var(new)
     tally.note("local below exact", np.maximum(var - local, local - combined) / k0 - ROUNDING_EXACT, where)
+    joint = posterior.around(new, NEIGHBOURS).var(new)
+    excess = np.maximum(var - joint - ROUNDING_EXACT * k0, joint - local - JITTER * k0)
+    tally.note("joint outside exact and local", excess / k0, where)
 
 
 def check_parts(tally, where, posterior, new, k0, var):
     """The computational part of the variance lies between its bounds, whether they come from passes or
     from neighbours."""
-    for process in (posterior, posterior.local(5)):
+    for process in (posterior, posterior.local(NEIGHBOURS)):
         for passes in (0, 2):
             parts = process.decompose(new, "estimate", passes=passes)
             true = parts.combined - var

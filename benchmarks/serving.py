@@ -1,4 +1,5 @@
-"""Predictions fast enough to serve: mean and standard deviation through `IterGPRegressor.predict`.
+"""Predictions fast enough to serve: mean and standard deviation through `IterGPRegressor.predict`; and the
+covariance of all rows of a call ("joint"), of local actions and of those that the rows share (`around`).
 
     python benchmarks/serving.py                              # n = 20,000 and 1,000,000, d = 8
     python benchmarks/serving.py --n 20000 --actions 0 160 --rows 1 100 --peers
@@ -19,7 +20,7 @@ from common import print_table
 from itergp import IterGPRegressor, Matern32, MaxActions, UnitVector
 
 D, NOISE, LENGTHSCALE = 8, 0.02, 2.0
-CALLS = {1: 200, 10: 100, 100: 30, 10_000: 3}  # how often so many rows are predicted
+CALLS = {1: 200, 10: 100, 100: 30, 500: 5, 10_000: 3}  # how often so many rows are predicted
 HEADER = ("n", "model", "rows", "p50 ms", "p95 ms", "p99 ms", "least ms", "least CPU ms")
 
 
@@ -39,7 +40,12 @@ def itergp_model(X, y, actions):
         policy=UnitVector("random", block_size=max(1, min(actions, 256))),
         budget=MaxActions(actions),
     ).fit(X, y)
-    return lambda X_new: model.predict(X_new, return_std=True)
+    posterior, scaled = model.posterior_, model.scaling_.inputs
+    return {
+        "": lambda X_new: model.predict(X_new, return_std=True),
+        ", joint": lambda X_new: model.predict(X_new, return_cov=True),
+        ", joint, shared": lambda X_new: posterior.around(scaled(X_new)).cov(scaled(X_new)),
+    }
 
 
 def trees(X, y):
@@ -151,9 +157,10 @@ def main(asked):
         X, y, X_new = data(n)
         for actions in asked.actions if n <= asked.most else [0]:
             name = f"itergp, {actions} + 60 actions"
-            predict = itergp_model(X, y, actions)
-            found += latencies(n, name, predict, X_new, asked.rows)
-            threaded += [at_once(n, name, predict, X_new, threads) for threads in (1, 2, 4)]
+            ways = itergp_model(X, y, actions)
+            for way, predict in ways.items():
+                found += latencies(n, name + way, predict, X_new, asked.joint if way else asked.rows)
+            threaded += [at_once(n, name, ways[""], X_new, threads) for threads in (1, 2, 4)]
         if asked.peers and n <= asked.most:
             for name, predict in peers(X, y):
                 found += latencies(n, name, predict, X_new, asked.rows)
@@ -166,7 +173,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--n", type=int, nargs="+", default=[20_000, 1_000_000])
     parser.add_argument("--actions", type=int, nargs="+", default=[0, 512])
-    parser.add_argument("--rows", type=int, nargs="+", default=list(CALLS))
+    parser.add_argument("--rows", type=int, nargs="+", default=[1, 10, 100, 10_000])
+    parser.add_argument("--joint", type=int, nargs="+", default=[100, 500], help="rows of a covariance")
     parser.add_argument("--most", type=int, default=100_000, help="rows up to which there are global actions")
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
     main(parser.parse_args())

@@ -2,80 +2,84 @@
 Active learning
 ===============
 
-Which point should be measured next? The one whose outcome is most uncertain. Each measurement is appended
-with `extend`: nothing is computed again, and the variance reflects everything computed so far. Because
-combined variance is mathematical *plus* computational, a point may also be selected because little
-computation, rather than little data, covers it.
+Which ten places should be measured next? Those whose outcomes are most uncertain, together: two places side
+by side tell little more than one of them. That takes the covariance of all candidates.
 
-This example learns a function of two inputs from a pool of 1,000 candidate points. It compares measuring
-where the variance is largest with measuring at random.
+Here there are 2,000 measurements already, and 32 global actions: far too few to resolve the function, so that
+most of the variance of the global posterior is computational. A choice by it sends the instrument to places
+that have been measured and not been computed. With local actions the covariance knows the data near every
+candidate, and what is left of the uncertainty is where data are missing.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from itergp import Matern52, MaxActions, Prior, UnitVector, condition
+from itergp import Matern52, MaxActions, Posterior, Prior, PseudoInput, condition
 from itergp.metrics import rmse
 
 rng = np.random.default_rng(0)
-pool = rng.uniform(0, 1, (1000, 2))
+NOISE = 0.05**2
+
+
+def truth(X):
+    return np.sin(30 * X[:, 0]) * np.cos(20 * X[:, 1]) + X[:, 1]
 
 
 def measure(X):
-    """A measurement, with noise of standard deviation 0.05."""
-    bumps = np.sin(14 * X[:, 0]) * np.exp(-6 * ((X - 0.15) ** 2).sum(axis=1))
-    return bumps + 0.5 * X[:, 1] + 0.05 * rng.standard_normal(len(X))
+    return truth(X) + np.sqrt(NOISE) * rng.standard_normal(len(X))
 
 
-places = rng.uniform(0, 1, (1000, 2))
-truth = np.sin(14 * places[:, 0]) * np.exp(-6 * ((places - 0.15) ** 2).sum(axis=1)) + 0.5 * places[:, 1]
-prior = Prior(0.3 * Matern52(lengthscale=[0.15, 0.3]))
-
+# most of the data are on the left
+X = np.concatenate([rng.uniform(0, [0.6, 1], (1950, 2)), rng.uniform(0, 1, (50, 2))])
+pool, places = rng.uniform(0, 1, (300, 2)), rng.uniform(0, 1, (1000, 2))
+prior = Prior(0.5 * Matern52(lengthscale=0.1))
+first = condition(prior, X, measure(X), NOISE, PseudoInput(block_size=32), MaxActions(32))
 
 # %%
-# The loop: `extend` appends the rows and acts on them. After each round the posterior is exact for all data
-# so far, at the cost of the new columns alone.
+# Candidates are chosen one after the other: each lowers the covariance of all others, whatever its outcome
+# will be. `append` adds the measurements without any computation, and local actions see them at once; the
+# global posterior has to act on the new rows, which is `extend`.
 
 
-def learn(choose, rounds=20, at_once=5):
-    """The posterior after some rounds of measurements, and the errors along the way."""
-    posterior = condition(prior, pool[:5], measure(pool[:5]), 0.05**2, UnitVector(), MaxActions(5))
-    errors = [rmse(truth, posterior.mean(places))]
-    for _ in range(rounds):
-        X = pool[choose(posterior, at_once)]
-        posterior = posterior.extend(X, measure(X))
-        errors.append(rmse(truth, posterior.mean(places)))
-    return posterior, errors
-
-
-def most_uncertain(posterior, number):
-    """Points are chosen one after the other: choosing a point lowers the variance at its neighbours,
-    whatever its outcome will be."""
-    chosen = []
+def most_uncertain(C, number=10):
+    """The candidates with the largest variance, each given those before it."""
+    C, chosen = C.copy(), []
     for _ in range(number):
-        chosen.append(int(np.argmax(posterior.var(pool))))
-        # an imagined outcome, equal to the mean, so that the mean does not change
-        posterior = posterior.extend(pool[chosen[-1:]], posterior.mean(pool[chosen[-1:]]))
+        chosen.append(int(np.argmax(np.diag(C))))
+        C -= np.outer(C[:, chosen[-1]], C[chosen[-1]]) / (C[chosen[-1], chosen[-1]] + NOISE)
     return chosen
 
 
-active, active_errors = learn(most_uncertain)
-_, random_errors = learn(lambda posterior, number: rng.integers(len(pool), size=number))
-print(
-    f"RMSE after {active.problem.n} measurements: {active_errors[-1]:.4f}, at random {random_errors[-1]:.4f}"
-)
+def learn(choose, more=Posterior.append, rounds=12):
+    """The places measured, and the error of the local predictions elsewhere along the way."""
+    posterior, errors = first, []
+    for _ in range(rounds):
+        errors.append(rmse(truth(places), posterior.local(20).mean(places)))
+        X = pool[choose(posterior)]
+        posterior = more(posterior, X, measure(X))
+    return posterior.problem.X[len(first.problem.X) :], errors
+
+
+WAYS = {
+    "local actions": (lambda posterior: most_uncertain(posterior.local(20).cov(pool)),),
+    "global actions alone": (lambda posterior: most_uncertain(posterior.cov(pool)), Posterior.extend),
+    "at random": (lambda posterior: rng.integers(len(pool), size=10),),
+}
+found = {name: learn(*way) for name, way in WAYS.items()}
+for name, (_, errors) in found.items():
+    print(f"{name}: RMSE {errors[-1]:.3f}, before it {errors[0]:.3f}")
 
 # %%
-# The measured points, and the error.
+# Where they measured, and the error.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-X = active.problem.X
-left.scatter(*pool.T, s=3, color="lightgrey")
-points = left.scatter(*X.T, c=np.arange(len(X)), s=18, cmap="viridis")
-figure.colorbar(points, ax=left, label="order of the measurements")
-left.set(title="where it measured", xlabel="first input", ylabel="second input")
-count = 5 + 5 * np.arange(len(active_errors))
-right.plot(count, active_errors, color="#9467bd", label="largest variance")
-right.plot(count, random_errors, color="grey", ls="--", label="at random")
-right.set(title="error at 1,000 other places", xlabel="measurements", ylabel="RMSE", yscale="log")
-right.legend(frameon=False)
+COLOURS = dict(zip(WAYS, ("#9467bd", "#d62728", "grey"), strict=True))
+figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+for axis, name in zip(axes, ("local actions", "global actions alone"), strict=False):
+    axis.scatter(*X.T, s=1, color="lightgrey")
+    axis.scatter(*found[name][0].T, s=16, color=COLOURS[name])
+    axis.set(title=name, xlabel="first input", ylabel="second input")
+for name, (_, errors) in found.items():
+    style = "--" if name == "at random" else "-"
+    axes[2].plot(10 * np.arange(len(errors)), errors, style, color=COLOURS[name], label=name)
+axes[2].set(title="error at 1,000 other places", xlabel="more measurements", ylabel="RMSE", ylim=0)
+axes[2].legend(frameon=False)

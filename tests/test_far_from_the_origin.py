@@ -120,16 +120,26 @@ class Setting:
     def combined(self) -> Dense:
         return Dense(self.kernel, X, Y, np.asarray(self.near.actions))
 
-    def local(self, point) -> Dense:
-        """With the unit vectors of the rows that say most on top of the actions; all are candidates."""
+    def rows_near(self, point) -> np.ndarray:
+        """The rows that say most about a point; all are candidates."""
         if self.kernel.embedding(X) is None:  # no metric: the most correlated rows
             apart = -self.kernel(point[None], X)[0]
         else:
             apart = ((self.kernel.embedding(X) - self.kernel.embedding(point[None])) ** 2).sum(axis=1)
         by_distance = np.argsort(apart, kind="stable")
-        J = most_informative(self.kernel, point, X, np.full(ROWS, NOISE), by_distance, NEIGHBOURS)
-        S = np.linalg.qr(np.column_stack([self.combined.S, np.eye(ROWS)[:, J]]))[0]
+        return most_informative(self.kernel, point, X, np.full(ROWS, NOISE), by_distance, NEIGHBOURS)
+
+    def acting_on(self, rows) -> Dense:
+        """With the unit vectors of these rows on top of the actions."""
+        S = scipy.linalg.orth(np.column_stack([self.combined.S, np.eye(ROWS)[:, rows]]), rcond=1e-9)
         return Dense(self.kernel, X, Y, S)
+
+    def local(self, point) -> Dense:
+        return self.acting_on(self.rows_near(point))
+
+    @cached_property
+    def around(self) -> Dense:
+        return self.acting_on(np.unique([self.rows_near(x) for x in T]))
 
     @cached_property
     def local_mean(self) -> np.ndarray:
@@ -138,6 +148,13 @@ class Setting:
     @cached_property
     def local_var(self) -> np.ndarray:
         return np.array([self.local(x).var(x[None])[0] for x in T])
+
+    @cached_property
+    def local_cov(self) -> np.ndarray:
+        """Of the errors f(x) - c_x^T y of all local means."""
+        C = np.array([self.local(x).C @ self.kernel(X, x[None])[:, 0] for x in T])
+        between = C @ self.kernel(X, T)
+        return self.kernel(T, T) - between - between.T + C @ (self.kernel(X, X) + NOISE * np.eye(ROWS)) @ C.T
 
 
 @cache
@@ -188,6 +205,12 @@ def check_covariance(s: Setting) -> None:
     close(s.far.cov(s.at), s.combined.cov(T, T))
     close(s.far.cov(s.at[:5], s.at[5:]), s.combined.cov(T[:5], T[5:]))
     assert np.linalg.eigvalsh(s.far.cov(s.at)).min() > -1e-10
+
+
+def check_around(s: Setting) -> None:
+    process = s.far.around(s.at, NEIGHBOURS)
+    close(process.mean(s.at), s.around.mean(T))
+    close(process.cov(s.at), s.around.cov(T, T))
 
 
 def check_path(s: Setting) -> None:
@@ -241,21 +264,27 @@ def check_share(s: Setting) -> None:
     assert abs(found.estimate - share) <= 4.0 * found.error + found.bias_bound
 
 
-def check_sample(s: Setting) -> None:
-    size, cov = 4000, s.combined.cov(T, T)
-    draws = s.far.sample(s.at, size)
-    spread = np.sqrt(np.diag(cov))
-    assert (np.abs(draws.mean(axis=0) - s.combined.mean(T)) <= 5.0 * spread / np.sqrt(size)).all()
+def check_draws(draws, mean, cov) -> None:
+    spread, size = np.sqrt(np.diag(cov)), len(draws)
+    assert (np.abs(draws.mean(axis=0) - mean) <= 5.0 * spread / np.sqrt(size)).all()
     assert (np.abs(np.cov(draws.T) - cov) <= 8.0 * np.outer(spread, spread) / np.sqrt(size)).all()
 
 
+def check_sample(s: Setting) -> None:
+    check_draws(s.far.sample(s.at, 4000), s.combined.mean(T), s.combined.cov(T, T))
+
+
 def check_sample_function(s: Setting) -> None:
+    check_functions(s, s.far, s.near, s.combined.mean(T))
+
+
+def check_functions(s: Setting, far, near, mean) -> None:
     """Their variance is that of the same features near the origin; their mean is the oracle's."""
     size = 400
-    functions, near = s.far.sample_function(size, features=512), s.near.sample_function(features=512)
+    functions, near = far.sample_function(size, features=512), near.sample_function(features=512)
     variance = functions.var(s.at)
     close(variance, near.var(T), 1e-4)  # features on circles turn with the origin, which is rounded
-    error = functions(s.at).mean(axis=0) - s.combined.mean(T)
+    error = functions(s.at).mean(axis=0) - mean
     assert (np.abs(error) <= 5.0 * np.sqrt(variance / size)).all()
 
 
@@ -286,6 +315,7 @@ POSTERIOR = {
     "trace": check_trace,
     "preconditioner": check_preconditioner,
     "local": lambda s: close(s.far.local(NEIGHBOURS).mean(s.at), s.local_mean),
+    "around": check_around,
     "decompose": lambda s: check_parts(s, s.far, s.combined.var(T)),
     "certify": lambda s: check_certificate(s, s.far, s.near),
     "computational_share": check_share,
@@ -306,7 +336,26 @@ def check_marginals(s: Setting) -> None:
     close(var, s.local_var)
 
 
+def check_local_covariance(s: Setting) -> None:
+    process = s.far.local(NEIGHBOURS)
+    close(process.cov(s.at), s.local_cov)
+    close(process.cov(s.at[:5], s.at[5:]), s.local_cov[:5, 5:])
+
+
+def check_estimates(s: Setting) -> None:
+    found, state = s.far.local(NEIGHBOURS).estimates(s.at), s.far.state
+    close((found.w.T @ state.z[: state.rank])[:, 0] + found.A @ Y[found.rows], s.local_mean)
+
+
+def check_local_functions(s: Setting) -> None:
+    check_functions(s, s.far.local(NEIGHBOURS), s.near.local(NEIGHBOURS), s.local_mean)
+
+
 LOCAL = {
+    "cov": check_local_covariance,
+    "sample": lambda s: check_draws(s.far.local(NEIGHBOURS).sample(s.at, 4000), s.local_mean, s.local_cov),
+    "sample_function": check_local_functions,
+    "estimates": check_estimates,
     "at": check_local_at,
     "marginals": check_marginals,
     "mean": lambda s: close(s.far.local(NEIGHBOURS).mean(s.at), s.local_mean),
@@ -382,8 +431,8 @@ def check_predictions(f: Fitted, model=None) -> None:
     close(mean, f.s.local_mean)
     close(std**2, f.s.local_var + NOISE)
     mean, cov = model.predict(f.s.at, return_cov=True, include_noise=False)
-    close(mean, f.s.combined.mean(T))
-    close(cov, f.s.combined.cov(T, T))
+    close(mean, f.s.local_mean)
+    close(cov, f.s.local_cov)
 
 
 def check_partial_fit(f: Fitted) -> None:
@@ -421,11 +470,7 @@ def check_certificate_of_estimator(f: Fitted) -> None:
 
 
 def check_sample_y(f: Fitted) -> None:
-    size, cov = 4000, f.s.combined.cov(T, T) + NOISE * np.eye(len(T))
-    draws = f.far.sample_y(f.s.at, size)
-    spread = np.sqrt(np.diag(cov))
-    assert (np.abs(draws.mean(axis=1) - f.s.combined.mean(T)) <= 5.0 * spread / np.sqrt(size)).all()
-    assert (np.abs(np.cov(draws) - cov) <= 8.0 * np.outer(spread, spread) / np.sqrt(size)).all()
+    check_draws(f.far.sample_y(f.s.at, 4000).T, f.s.local_mean, f.s.local_cov + NOISE * np.eye(len(T)))
 
 
 def check_plot(f: Fitted) -> None:

@@ -159,16 +159,22 @@ def test_fits_repeat_to_the_bit():
         assert given(random_state=state).fit(DATA.X, DATA.y).status_ is Status.EXACT
 
 
-def test_covariances_and_samples_are_those_of_the_global_posterior():
-    """Local actions give marginals; what is joint needs shared actions."""
-    model = given(budget="4 actions", neighbours=20).fit(DATA.X, DATA.y)
-    mean, covariance = model.predict(AT, return_cov=True)
-    local_mean, local_std = model.predict(AT, return_std=True)
-    assert (np.diag(covariance) > local_std**2).all()
-    assert not np.allclose(mean, local_mean)
-    none = given(budget="4 actions", neighbours=0).fit(DATA.X, DATA.y)
-    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), none.predict(AT, return_std=True)[1])
-    np.testing.assert_allclose(mean, none.predict(AT))
+@pytest.mark.parametrize("noise", [0.05, [0.05, 0.2]], ids=["one target", "two, with their own noise"])
+@pytest.mark.parametrize("neighbours", [0, 20])
+def test_whatever_is_asked_for_means_and_variances_are_the_same(noise, neighbours):
+    y = DATA.y if np.ndim(noise) == 0 else np.stack([DATA.y, np.cos(3 * DATA.X[:, 0])], axis=1)
+    model = given(budget="4 actions", neighbours=neighbours, noise=noise).fit(DATA.X, y)
+    mean, std = model.predict(AT, return_std=True)
+    joint_mean, covariance = model.predict(AT, return_cov=True)
+    np.testing.assert_array_equal(joint_mean, mean)
+    np.testing.assert_array_equal(model.predict(AT), mean)
+    np.testing.assert_allclose(np.einsum("ii...->i...", covariance), std**2, rtol=1e-12)
+    some = model.predict(AT[2:5], return_cov=True)[1]
+    np.testing.assert_allclose(covariance[2:5, 2:5], some, atol=1e-10)
+    size = 4000
+    draws = model.sample_y(AT, size, random_state=1)
+    assert (np.abs(draws.mean(axis=-1) - mean) < 5 * std / size**0.5).all()
+    np.testing.assert_allclose(draws.std(axis=-1), std, rtol=4 / size**0.5)
 
 
 def test_many_points_are_predicted_in_batches(monkeypatch):

@@ -115,15 +115,16 @@ def test_scaling_is_undone_in_mean_and_standard_deviation():
 
 def test_scaling_is_undone_in_covariances_and_samples():
     model, posterior, X_new, Z, y_mean, y_std = scaled_by_hand()
+    local = posterior.local(7)
     mean, covariance = model.predict(X_new, return_cov=True)
-    np.testing.assert_allclose(mean, y_mean + y_std * posterior.mean(Z), rtol=1e-10)
+    np.testing.assert_allclose(mean, y_mean + y_std * local.mean(Z), rtol=1e-10)
     np.testing.assert_allclose(
-        covariance, y_std**2 * (posterior.cov(Z) + NOISE * np.eye(12)), rtol=1e-8, atol=1e-6
+        covariance, y_std**2 * (local.cov(Z) + NOISE * np.eye(12)), rtol=1e-8, atol=1e-6
     )
     for include_noise, extra in ((False, 0.0), (True, NOISE)):
         draws = model.sample_y(X_new, 4000, random_state=1, include_noise=include_noise)
         assert draws.shape == (12, 4000)
-        expected = y_std**2 * (posterior.cov(Z) + extra * np.eye(12))
+        expected = y_std**2 * (local.cov(Z) + extra * np.eye(12))
         error = np.sqrt(np.diag(expected) / 4000)
         assert (np.abs(draws.mean(axis=1) - mean) < 4.5 * error).all()
         np.testing.assert_allclose(np.cov(draws), expected, atol=6 * expected.max() / np.sqrt(4000))
@@ -174,7 +175,7 @@ def test_each_of_several_targets_has_its_own_units():
     covariance = model.predict(X_new, return_cov=True)[1]
     assert covariance.shape == (12, 12, 3)
     np.testing.assert_allclose(
-        covariance[..., 1], y_std[1] ** 2 * (posterior.cov(Z) + NOISE * np.eye(12)), rtol=1e-7, atol=1e-6
+        covariance[..., 1], y_std[1] ** 2 * (local.cov(Z) + NOISE * np.eye(12)), rtol=1e-7, atol=1e-6
     )
     assert model.sample_y(X_new, 5).shape == (12, 3, 5)
     parts = model.decompose(X_new)

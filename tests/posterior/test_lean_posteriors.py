@@ -20,6 +20,10 @@ ANSWERS = {
     "cov": lambda p: p.cov(DATA.X_new),
     "path": lambda p: p.path(DATA.X_new).var,
     "local": lambda p: np.concatenate(p.local(7).marginals(DATA.X_new)),
+    "local cov": lambda p: p.local(7).cov(DATA.X_new),
+    "local sample functions": lambda p: p.local(7).sample_function(2, seed=1)(DATA.X_new),
+    "around": lambda p: p.around(DATA.X_new, 7).cov(DATA.X_new),
+    "around, sample functions": lambda p: p.around(DATA.X_new, 7).sample_function(2, seed=1)(DATA.X_new),
     "certificate": lambda p: np.concatenate(
         [p.certify(DATA.X_new).variance_lower, p.certify(DATA.X_new).mean_error]
     ),

@@ -9,9 +9,7 @@ from itergp import (
     Compute,
     ConjugateGradient,
     ConstantMean,
-    GaussianProcess,
     InputError,
-    Marginals,
     MaxActions,
     Prior,
     RandomAction,
@@ -98,12 +96,6 @@ def test_kernels_without_a_metric_take_the_most_correlated_rows():
     J = posterior.problem.gram.nearest(AT, 7)
     correlation = np.abs(prior.cov(AT, DATA.X)) / np.sqrt(prior.var(DATA.X))
     np.testing.assert_array_equal(J, np.argsort(-correlation, axis=1, kind="stable")[:, :7])
-
-
-def test_there_are_marginals_and_no_joint_covariance():
-    process = after(3).local(5)
-    assert isinstance(process, Marginals)
-    assert not isinstance(process, GaussianProcess)
 
 
 def test_several_targets_have_local_means():

@@ -7,10 +7,8 @@ import pytest
 from helpers import KERNELS, POLICIES, combined, dense, exact, given, make_data, row_noise
 from itergp import (
     Compute,
-    GaussianProcess,
     InputError,
     LinearMean,
-    Marginals,
     MaxActions,
     Prior,
     Status,
@@ -186,9 +184,3 @@ def test_what_does_not_fit_is_refused():
             TargetPosterior(shared, bad)
     with pytest.raises(InputError, match="one for each of 3 targets"):
         posterior().predictive_var(AT, [0.1, 0.2])
-
-
-def test_local_actions_give_marginals_of_targets_and_no_joint_covariance():
-    process = posterior().local(3)
-    assert isinstance(process, Marginals)
-    assert not isinstance(process, GaussianProcess)

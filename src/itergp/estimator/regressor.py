@@ -181,9 +181,8 @@ class IterGPRegressor(
         points.
 
         Uncertainties are those of a new observation, or of the latent function with `include_noise=False`.
-        Means and standard deviations use `neighbours` local actions for each point. A covariance
-        needs actions that all points share, so with `return_cov=True` mean and covariance are those of the
-        global posterior, without the local actions.
+        All of them use `neighbours` local actions for each point: means do not depend on what else is
+        returned, and the diagonal of the covariance is the squared standard deviation.
         """
         check_is_fitted(self)
         if return_std and return_cov:
@@ -198,8 +197,8 @@ class IterGPRegressor(
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True
     ) -> Array:
-        """Joint samples (m, n_samples) or (m, t, n_samples) from the global posterior; see `predict` on
-        covariances."""
+        """Joint samples (m, n_samples) or (m, t, n_samples), with the means and the covariance of
+        `predict`."""
         check_is_fitted(self)
         X, rng = new_inputs(self, X), randomness(random_state)
         return predictions.sample(self.fit_, X, count("n_samples", n_samples), rng, include_noise)

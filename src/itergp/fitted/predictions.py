@@ -24,16 +24,15 @@ def mean_and_std(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array,
 
 
 def mean_and_cov(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
-    """Of all points together, from the actions that they share: without the local ones."""
-    X = fit.scaling.inputs(X)
-    covariance = fit.posterior.cov(X)
+    """Of all points together: the same means and variances as of each alone."""
+    covariance = fit.process.cov(fit.scaling.inputs(X))
     covariance[np.diag_indices(len(X))] += _noise(fit, include_noise)
-    return fit.scaling.mean(fit.posterior.mean(X)), fit.variance(covariance)
+    return mean(fit, X), fit.variance(covariance)
 
 
 def sample(fit: Fit, X: Array, number: int, rng: np.random.RandomState, include_noise: bool = True) -> Array:
-    """Joint draws (m, number) or (m, t, number), from the actions that all points share."""
-    draws = fit.posterior.sample(fit.scaling.inputs(X), number, seed=int(rng.randint(2**31 - 1)))
+    """Joint draws (m, number) or (m, t, number)."""
+    draws = fit.process.sample(fit.scaling.inputs(X), number, seed=int(rng.randint(2**31 - 1)))
     draws = draws + np.sqrt(_noise(fit, include_noise)) * rng.standard_normal(draws.shape)
     return np.moveaxis(fit.scaling.mean(draws), 0, -1)
 

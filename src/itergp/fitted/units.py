@@ -95,7 +95,7 @@ class Unscaled:
     """A posterior of scaled data as a Gaussian process in the units of the data: for pictures, which are
     of any process."""
 
-    process: Any  # it may have no covariance
+    process: Any
     scaling: Scaling
     own: bool = False  # whether each target has its own variances
 

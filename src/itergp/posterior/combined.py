@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from itergp.errors import InputError
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.low_rank import DiagonalPlusLowRank
+from itergp.posterior.around import LIMIT, JointPosterior
 from itergp.posterior.at import At, Path
 from itergp.posterior.local import LocalPosterior
 from itergp.posterior.prepared import Prepared
@@ -199,6 +200,16 @@ class Posterior:
         Of the nearest rows, those that lower the variance at the point the most, one by one.
         """
         return LocalPosterior(self, count("neighbours", neighbours))
+
+    def around(self, X: ArrayLike, neighbours: int = 60, limit: int = LIMIT) -> JointPosterior:
+        """The same posterior with additional actions that all points share: the unit vectors of the rows that
+        `local(neighbours)` takes for any of these points.
+
+        The variance is at most that of `local`, unless there are more than `limit` such rows: then those that
+        say most are taken, and `left_out` says how many are not. Makes no pass over K.
+        """
+        at = self.at(X).local(count("neighbours", neighbours))
+        return JointPosterior.of(at, count("limit", limit))
 
     def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> Decomposition:
         """Combined variance = mathematical + computational: exact up to 4,096 rows, bounds beyond.

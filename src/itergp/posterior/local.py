@@ -15,9 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp.limits import JOINT_POINTS
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.local import Neighbourhoods
+from itergp.posterior.joint import Estimates, LocalSamples, covariance
+from itergp.posterior.sampling import joint_draws, require_draws
 from itergp.solver.problem import Problem
+from itergp.validate import count
 
 if TYPE_CHECKING:
     from itergp.posterior.at import LocalAt
@@ -31,10 +35,11 @@ CANDIDATES = 240  # nearest rows, of which the neighbours are chosen
 
 @dataclass(frozen=True, eq=False)
 class LocalPosterior:
-    """Marginals of a Gaussian process: `mean`, `var`, and what follows from them.
+    """A Gaussian process: `mean`, `var`, `cov`, `sample`. Each point has its own actions, so its answer does
+    not depend on which other points are asked for.
 
-    There is no covariance, as each point has its own actions. Use `posterior.cov(X)`, or
-    `posterior.refine(UnitVector(order=rows), ...)` on the union of the neighbours, then `cov`.
+    `cov` is the covariance of the errors that these means have (`joint.py`). `posterior.around(X)` lets all
+    points of a batch share their actions, which is sharper.
     """
 
     posterior: "Posterior"
@@ -58,6 +63,31 @@ class LocalPosterior:
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
         at = self.at(X)
         return at.var + self.posterior.noise_at(at.X, noise)
+
+    def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
+        """k_local(X0, X1); its diagonal is `var`. The cost grows with the square of the number of rows near
+        the points."""
+        at0 = self.at(self.posterior._inputs(X0, "X0"))
+        return covariance(at0, None if X1 is None else self.at(self.posterior._inputs(X1, "X1")))
+
+    def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
+        """Joint draws of the latent function at X, (size, m) or (size, m, t): exact up to 2,000 points,
+        function draws beyond."""
+        at, size, seed = self.at(X), count("size", size), count("seed", seed, least=0)
+        if len(at.X) > JOINT_POINTS:
+            return self.sample_function(size, seed)(at.X)
+        require_draws(size, self.posterior.problem.targets, len(at.X))
+        return joint_draws(at.mean, covariance(at), size, seed)
+
+    def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> LocalSamples:
+        """Draws that are functions, defined everywhere: call the result at any X."""
+        return LocalSamples.of(
+            self, count("size", size), count("seed", seed, least=0), count("features", features)
+        )
+
+    def estimates(self, X: np.ndarray) -> Estimates:
+        """The mean at X as weights of the actions."""
+        return Estimates.of(self.at(X))
 
     def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> "Decomposition":
         """Combined variance = mathematical + computational; see `Posterior.decompose`."""

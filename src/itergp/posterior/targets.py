@@ -15,8 +15,11 @@ from numpy.typing import ArrayLike
 
 from itergp.errors import InputError
 from itergp.linalg.low_rank import DiagonalPlusLowRank
+from itergp.posterior.around import LIMIT, JointPosterior
 from itergp.posterior.at import At, LocalAt, Path
 from itergp.posterior.combined import Posterior
+from itergp.posterior.joint import LocalSamples, covariance
+from itergp.posterior.local import LocalPosterior
 from itergp.posterior.sampling import SampleFunction
 from itergp.posterior.uncertainty import Certificate, Decomposition, Share
 from itergp.solver.more_data import target_beliefs
@@ -128,6 +131,12 @@ class TargetPosterior:
         """With additional actions per test point: the unit vectors of rows near it."""
         return LocalTargets(self, count("neighbours", neighbours))
 
+    def around(self, X: ArrayLike, neighbours: int = 60, limit: int = LIMIT) -> "JointTargets":
+        """With additional actions that all points share: the rows near any of these points, of each target;
+        see `Posterior.around`."""
+        at, limit = self.local(neighbours).at(X), count("limit", limit)
+        return JointTargets(self, tuple(JointPosterior.of(one, limit) for one in at.each()))
+
     # More computation, more data.
 
     def refine(
@@ -230,8 +239,8 @@ class TargetsAt:
 
 @dataclass(frozen=True, eq=False)
 class LocalTargets:
-    """Local actions for each target: marginals (m, t). The nearest rows are shared; of these, each target
-    has those that say most given its noise."""
+    """Local actions for each target: `mean` and `var` are (m, t), `cov` is (m, m, t). The nearest rows are
+    shared; of these, each target has those that say most given its noise."""
 
     posterior: TargetPosterior
     neighbours: int
@@ -251,11 +260,66 @@ class LocalTargets:
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
         return self.var(X) + self.posterior.noise_at(noise)
 
+    def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
+        X0 = self.posterior.shared._inputs(X0, "X0")
+        if X1 is None:
+            return _beside([covariance(at) for at in self.at(X0).each()])
+        both = zip(self.at(X0).each(), self.at(self.posterior.shared._inputs(X1, "X1")).each(), strict=True)
+        return _beside([covariance(at0, at1) for at0, at1 in both])
+
+    def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
+        """Joint draws of the latent functions at X: (size, m, t)."""
+        seeds = zip(self.each, self.posterior._seeds(seed), strict=True)
+        return _beside([one.sample(X, size, own) for one, own in seeds])
+
+    def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> "TargetSamples":
+        seeds = zip(self.each, self.posterior._seeds(seed), strict=True)
+        return TargetSamples([one.sample_function(size, own, features) for one, own in seeds])
+
+    @property
+    def each(self) -> tuple[LocalPosterior, ...]:
+        """One process per target."""
+        return tuple(one.local(self.neighbours) for one in self.posterior.each)
+
     def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> Decomposition:
         return _each_field([at.decompose(method, passes) for at in self.at(X).each()])
 
     def certify(self, X: ArrayLike) -> Certificate:
         return _each_field([at.certify() for at in self.at(X).each()])
+
+
+@dataclass(frozen=True, eq=False)
+class JointTargets:
+    """Shared actions around some points for each target: `mean` and `var` are (m, t), `cov` is (m, m, t)."""
+
+    posterior: TargetPosterior
+    each: tuple[JointPosterior, ...]
+
+    @property
+    def left_out(self) -> int:
+        """Rows that would be shared without the limit, of the target with most of them."""
+        return max(one.left_out for one in self.each)
+
+    def mean(self, X: ArrayLike) -> np.ndarray:
+        return _beside([one.mean(X) for one in self.each])
+
+    def var(self, X: ArrayLike) -> np.ndarray:
+        return _beside([one.var(X) for one in self.each])
+
+    def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
+        return self.var(X) + self.posterior.noise_at(noise)
+
+    def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
+        return _beside([one.cov(X0, X1) for one in self.each])
+
+    def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
+        """Joint draws of the latent functions at X: (size, m, t)."""
+        seeds = zip(self.each, self.posterior._seeds(seed), strict=True)
+        return _beside([one.sample(X, size, own) for one, own in seeds])
+
+    def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> "TargetSamples":
+        seeds = zip(self.each, self.posterior._seeds(seed), strict=True)
+        return TargetSamples([one.sample_function(size, own, features) for one, own in seeds])
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +354,7 @@ class LocalTargetsAt:
 class TargetSamples:
     """Draws of the targets as functions: call it at any X for (size, m, t)."""
 
-    each: list[SampleFunction]
+    each: Sequence[SampleFunction | LocalSamples]
 
     @property
     def exact(self) -> bool:

@@ -38,10 +38,10 @@ def save(
 
     With `refinable=False` the file has no targets, nothing of the policy, and no K Q if the posterior is
     exact. The loaded model still has `mean`, `var`, `predictive_var`, `cov`, `path`, `sample` at up to 2,000
-    points, `decompose`, `local` and `certify` (except if it is exact, where local actions, bounds and
-    certificates add nothing). Everything else needs the targets or the random state, and raises InputError:
-    `refine`, `extend`, `sample_function`, `computational_share`. Files are smaller, but nothing is hidden:
-    the targets follow from the representer weights.
+    points, `decompose`, `local`, `around` and `certify` (except if it is exact, where local actions, bounds
+    and certificates add nothing). Everything else needs the targets or the random state, and raises
+    InputError: `refine`, `extend`, `sample_function`, `computational_share`. Files are smaller, but nothing
+    is hidden: the targets follow from the representer weights.
 
     If each target has its own noise, the file has their shared run and these noises. The belief of each
     target is recomputed from K Q, which is therefore kept.
