@@ -36,6 +36,7 @@ def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
         "noise": np.asarray(fit.noise).tolist(),
         "scaling": {name: getattr(fit.scaling, name).tolist() for name in SCALING},
         "row_counts": None if (fit.counts == 1).all() else fit.counts.tolist(),
+        "row_weights": None if fit.weights is None else fit.weights.tolist(),
         "scatter": np.asarray(fit.scatter).tolist(),
         "first_rows": None if first is None else _first_rows_value(first),
         "feature_names": None if fit.names is None else list(fit.names),
@@ -84,6 +85,7 @@ def restored(posterior: Posterior | TargetPosterior, about: dict[str, Any], aske
             resumed_from=int(about["resumed_from"]),
             candidates=_candidates(about.get("candidates", [])),
         ),
+        weights=_weights(about.get("row_weights"), n),
         timings={name: number(seconds, f"timings {name!r}", least=0.0) for name, seconds in timings.items()},
     )
 
@@ -145,9 +147,20 @@ def _scatter(value: Any, targets: tuple[int, ...]) -> Noise:
     return np.full(targets, total / targets[0]) if targets else total
 
 
+def _weights(value: Any, n: int, name: str = "row_weights") -> np.ndarray | None:
+    """Of each row; early files have none."""
+    if value is None:
+        return None
+    weights = array_of(value, name, n)
+    if not (weights > 0).all():
+        raise Malformed(f"{name} has the value {weights.min():.3g}; expected numbers > 0.")
+    return weights
+
+
 def _first_rows_value(first: FirstRows) -> dict[str, Any]:
     rows = {
-        name: None if value is None else value.tolist() for name, value in (("X", first.X), ("y", first.y))
+        name: None if value is None else value.tolist()
+        for name, value in (("X", first.X), ("y", first.y), ("weights", first.weights))
     }
     flags = {name: np.flatnonzero(getattr(first, name)).tolist() for name in ("late", "told")}
     return rows | flags | {"fitted": first.fitted.tolist()}
@@ -165,9 +178,9 @@ def _first_rows(said: dict[str, Any] | None, d: int, targets: tuple[int, ...]) -
         fitted, of_all = counted(said["fitted"], "first rows fitted"), bool(said["told"])
         return FirstRows(X, y, constant(X), np.array([*[fitted] * t, 0]), np.full(t, of_all)).bounded()
     late, told = _flags(said["late"], "first rows late", d), _flags(said["told"], "first rows told", t)
-    return FirstRows(
-        X, y, late, array_of(said["fitted"], "first rows fitted", t + 1, least=-1, whole=True), told
-    )
+    fitted = array_of(said["fitted"], "first rows fitted", t + 1, least=-1, whole=True)
+    weights = None if X is None else _weights(said.get("weights"), len(X), "first rows weights")
+    return FirstRows(X, y, late, fitted, told, weights)
 
 
 def _flags(places: Any, name: str, size: int) -> np.ndarray:
@@ -236,6 +249,8 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
         "y": array_digest(plan.data.y),
         "counts": array_digest(plan.data.counts),
     }
+    if plan.data.weights is not None:
+        data["weights"] = array_digest(plan.data.weights)
     compute = {"dtype": plan.compute.dtype, "threads": plan.compute.threads}
     kernel: Any = "auto" if plan.start.chosen else describe(plan.start.kernel, "kernel")
     groups = None if plan.groups is None else array_digest(plan.groups)

@@ -95,7 +95,9 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     check_kernel_values(plan.start.kernel, plan.data.X)
     b = centred(Prior(plan.start.kernel, plan.mean), plan.data.X, plan.data.y)
     told = replace(plan.data, y=b).of_targets(plan.told).to_learn_from()
-    noise, learn_noise = _first_noise(plan, told)
+    unit = told.unit  # learning has weights of mean 1, and so a noise of the size of y
+    told = told.per(unit)
+    noise, learn_noise = _first_noise(plan, told, unit)
     as_given = Hyperparameters(plan.start.kernel, noise)
     if not plan.learns:
         if learn_noise:
@@ -108,16 +110,16 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
         return replace(as_given, learning=Learning(Ending.NOTHING_TO_LEARN))
     if plan.groups is not None and not (plan.start.chosen and plan.method == "auto"):
         warnings.warn(NO_GROUPS, LearningWarning, stacklevel=5)
-    learned = _learned(plan, told, noise, learn_noise, clock, watch)
+    learned = _learned(plan, told, noise / unit, learn_noise, clock, watch)
     if learned is None:
         return replace(as_given, learning=Learning(Ending.INTERRUPTED))
     if learned.learning.falls_short:
         warnings.warn(learned.learning.advice, LearningWarning, stacklevel=5)
     if np.ndim(noise):
         noise = np.array(noise)  # that of a target which tells nothing stays as it began
-        noise[plan.told] = learned.noise
+        noise[plan.told] = unit * learned.noise
     else:
-        noise = learned.noise
+        noise = unit * learned.noise
     return Hyperparameters(learned.kernel, noise, learned, learned.learning, learned.candidates)
 
 
@@ -150,13 +152,13 @@ def _learned(
         watch.end()
 
 
-def _first_noise(plan: Plan, told: Rows) -> tuple[Noise, bool]:
+def _first_noise(plan: Plan, told: Rows, unit: float) -> tuple[Noise, bool]:
     """The given noise or the initial value for learning, and whether it is to be learned."""
     given = _given_noise(plan.noise, plan.start.noise, plan.data.t)
     if given is not None:
         return given, False
     if plan.method != "none" and not plan.start.keeps_noise():
-        return _start_noise(plan, told), True
+        return _start_noise(plan, told, unit), True
     if plan.start.noise is None:
         raise InputError(
             "noise is 'learn' but learn is False; set the noise variance to a number, such as noise=0.01."
@@ -168,14 +170,14 @@ def _is_learn(noise: Any) -> bool:
     return isinstance(noise, str) and noise == "learn"
 
 
-def _start_noise(plan: Plan, told: Rows) -> Noise:
+def _start_noise(plan: Plan, told: Rows, unit: float) -> Noise:
     """Initial noise for learning: one per target, or a number for a single target."""
     if plan.start.noise is not None:
         return _one_or_each(np.full(plan.data.t, plan.start.noise))
     sizes = np.ones(plan.data.t)
     if plan.told.size:
         sizes[plan.told] = told.variances
-    return _one_or_each(START_NOISE * sizes)
+    return _one_or_each(unit * START_NOISE * sizes)
 
 
 def _one_or_each(values: np.ndarray) -> Noise:

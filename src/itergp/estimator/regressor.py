@@ -22,8 +22,10 @@ from itergp.estimator.inputs import (
     labels,
     new_inputs,
     randomness,
+    sample_weights,
     training_data,
     unchanged_on_error,
+    weighted_rows,
 )
 from itergp.estimator.progress import (
     CallbackSupportMixin,
@@ -90,6 +92,7 @@ class IterGPRegressor(
     timings_ : seconds of each part and in total, including `refine` and `partial_fit`.
     scaling_, row_counts_, scatter_ : the scaling of the data; the number of rows merged into each row; the
         scatter of their targets.
+    row_weights_ : the weight of each row, summed over merged ones: its noise variance is noise_ / weight.
     first_rows_ : state that `partial_fit` needs while there are too few rows for final hyper-parameters,
         including up to 1,000 of the original rows; otherwise None.
     n_features_in_, feature_names_in_ : as in scikit-learn.
@@ -133,35 +136,44 @@ class IterGPRegressor(
     # Fitting.
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, groups: Any = None) -> "IterGPRegressor":
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> "IterGPRegressor":
         """Learn hyper-parameters and condition on the data, within the budget. Ctrl-C stops early with
         a valid model.
 
         `groups` has one label per row (a station, a flight line, a patient), or is "blocks" for blocks in
         the space of the inputs. With `kernel="auto"`, the kernel is then chosen by how well it predicts
         groups that it has not seen. Give it if new rows will come from other groups than the known ones.
+
+        `sample_weight` has one weight >= 0 per row: the noise variance of a row is noise / weight, so that a
+        mean of k measurements has the weight k. Rows of weight 0 are left out. `noise_` and predictions are
+        those of an observation of weight 1.
         """
         with self._changing(self.budget) as (clock, watch):
             X, y = training_data(self, X, y, reset=True)
             watch.root = callback_root(self)
             asked, names = self.get_params(deep=False), self._names()
-            groups = labels(groups, len(X))
-            self._fit = fitting.fit_rows(asked, names, X, y, clock, watch, self.checkpoint, groups=groups)
+            weights = sample_weights(sample_weight, len(X))
+            X, y, weights, groups = weighted_rows(X, y, weights, labels(groups, len(X)))
+            self._fit = fitting.fit_rows(
+                asked, names, X, y, clock, watch, self.checkpoint, groups=groups, weights=weights
+            )
         return self._told_if_interrupted()
 
-    def partial_fit(self, X: Any, y: Any) -> "IterGPRegressor":
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "IterGPRegressor":
         """Add rows to the model. The first call is `fit`; later calls keep scaling and hyper-parameters.
 
         While fewer than 100 values of some target differ from their median, scaling and hyper-parameters
         are provisional: each time the number of such rows has doubled, the model is refitted to all rows.
         It is also refitted when a constant feature starts to vary. With `merge_duplicates`, a row with
-        known inputs is merged into the existing one. The budget applies to each call.
+        known inputs is merged into the existing one. The budget applies to each call. `sample_weight` is as
+        in `fit`.
         """
         if not hasattr(self, "posterior_"):
-            return self.fit(X, y)
+            return self.fit(X, y, sample_weight=sample_weight)
         with self._changing(self.budget) as (clock, watch):
             X, y = training_data(self, X, y, reset=False)
-            self._fit = fitting.with_rows(self.fit_, X, y, clock, watch)
+            X, y, weights = weighted_rows(X, y, sample_weights(sample_weight, len(X)))
+            self._fit = fitting.with_rows(self.fit_, X, y, clock, watch, weights)
         return self._told_if_interrupted()
 
     def refine(self, budget: Any = None) -> "IterGPRegressor":

@@ -51,6 +51,7 @@ class FittedAttributes:
     timings_ = View(lambda fit: fit.timings)
     scaling_ = View(lambda fit: fit.scaling)
     row_counts_ = View(lambda fit: fit.counts)
+    row_weights_ = View(lambda fit: fit.data.precision)
     scatter_ = View(lambda fit: fit.scatter)
     first_rows_ = View(lambda fit: fit.first_rows)
 

@@ -63,6 +63,7 @@ class Fit:
     first_rows: FirstRows | None = None
     trace: Trace = Trace()
     timings: dict[str, float] = field(default_factory=dict)  # seconds of each part, and in total
+    weights: Array | None = None  # of the rows of the problem, whose noise is noise / weight; None: counts
 
     # What was fitted.
 
@@ -96,12 +97,14 @@ class Fit:
     @property
     def data(self) -> Rows:
         """The rows of the problem, in scaled units."""
-        return Rows(self.posterior.problem.X, self.posterior.problem.y, self.counts, self.scatter)
+        problem, W = self.posterior.problem, self.weights
+        logs = None if W is None else self.counts * np.log(W / self.counts)
+        return Rows(problem.X, problem.y, self.counts, self.scatter, weights=W, log_weights=logs)
 
-    def observations(self) -> tuple[Array, Array]:
-        """The rows in their own units, as well as the fit knows them."""
-        X, y = self.data.observations()
-        return self.scaling.original(X), self.scaling.mean(y)
+    def observations(self) -> tuple[Array, Array, Array | None]:
+        """The rows in their own units with their weights, as well as the fit knows them."""
+        X, y, weights = self.data.observations()
+        return self.scaling.original(X), self.scaling.mean(y), weights
 
     @property
     def learned(self) -> bool:
