@@ -24,6 +24,7 @@ from itergp.estimator.schedules import (
     policy_for,
     without_passes,
 )
+from itergp.estimator.varying import varying
 from itergp.fitted.first_rows import FirstRows, telling
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.units import Scaling
@@ -72,12 +73,22 @@ def fit_rows(
     residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), inputs, targets)
     first = FirstRows.of(X, y, residual, plan.learns, before, weights)
     plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(groups, inputs, plan.data))
+    merge = merge_rows if asked["merge_duplicates"] else unmerged
+
+    def reweighted_rows(g: Array) -> Rows:
+        """The rows of the problem if noise is larger by these factors."""
+        return merge(inputs, targets, (1.0 if weights is None else weights) / g)
+
     watch.checkpoint, found = open_checkpoint(checkpoint, plan)
     clock.lap("prepare")
     with watch:
         if found is None:
             found = hyperparameters(plan, clock, watch)
+            if plan.varies:
+                found = varying(plan, found, inputs, reweighted_rows, clock, watch)
             note_learned(None if watch.interrupts.asked else watch.checkpoint, found)
+        if found.function is not None:
+            plan = replace(plan, data=reweighted_rows(found.function(inputs)))
         clock.lap("learn")
 
         def fitted(posterior: Posterior) -> Fit:
@@ -94,6 +105,7 @@ def fit_rows(
                 names=names,
                 first_rows=first,
                 weights=plan.data.weights,
+                noise_function=found.function,
             )
 
         watch.begin("acting")
@@ -128,7 +140,7 @@ def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch, weights:
         )
         return replace(again, timings=clock.total(fit.timings))
     X, y, old = fit.scaling.inputs(X), fit.scaling.targets(y), fit.data
-    more = (old.absorb if fit.asked["merge_duplicates"] else old.append)(X, y, weights)
+    more = (old.absorb if fit.asked["merge_duplicates"] else old.append)(X, y, fit.weights_at(X, weights))
     with watch:
         posterior = update(fit.posterior, old, more, fit.noise, clock, reporter(watch), watch.interrupts)
     first = None if first is None else first.bounded()

@@ -59,6 +59,7 @@ class IterGPRegressor(
         hyper-parameters are ignored, except "fixed").
     mean : "constant", "zero", "linear", or a mean function.
     noise : the noise variance, one variance per target, or "learn", which learns one per target.
+        "heteroscedastic" learns how it varies with the inputs, too, if held-out rows show that it does.
     learn : "auto", the name of a method ("neighbours", "exact", "iterative", "sgpr", "elbo", "subset"), or
         False.
     policy : "auto", "cg", "cholesky", "pseudo-input", "eigenvector", "random", "block-krylov", or a policy
@@ -80,7 +81,9 @@ class IterGPRegressor(
     ----------
     kernel_, noise_ : learned or given values, in units of the scaled data if `normalize`. Multiple targets
         share the kernel; `noise_` is then an array with one value per target, unless a single number was
-        given.
+        given. Where noise varies it is the mean over the training rows.
+    noise_function_ : with "heteroscedastic", the noise variance at inputs in scaled units over that mean;
+        None if it does not vary. `decompose(X).noise` is the noise variance at X in units of y squared.
     posterior_ : the `itergp.Posterior` in scaled units, on which all predictions are based. With one noise
         per target, a `TargetPosterior`: shared actions, and one posterior per target in
         `posterior_.each`.

@@ -44,6 +44,7 @@ class FittedAttributes:
     posterior_ = View(lambda fit: fit.posterior)
     kernel_ = View(lambda fit: fit.kernel)
     noise_ = View(lambda fit: fit.noise)
+    noise_function_ = View(lambda fit: fit.noise_function)
     status_ = View(lambda fit: fit.status)
     regime_ = View(regime)
     learning_ = View(lambda fit: fit.learning)
