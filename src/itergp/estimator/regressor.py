@@ -254,7 +254,7 @@ class IterGPRegressor(
 
         check_is_fitted(self)
         fit, X = self.fit_, None if X is None else new_inputs(self, X)
-        process, noise = predictions.as_process(fit), fit.variance(np.array(fit.noise))
+        process, noise = predictions.as_process(fit), predictions.noise(fit)
         return plot_posterior(
             process, X, y, feature=feature, target=target, noise=noise, names=fit.names, axis=axis
         )

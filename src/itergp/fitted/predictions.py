@@ -1,5 +1,7 @@
 """Predictions of a fit, in the units of the data."""
 
+from typing import Any
+
 import numpy as np
 
 from itergp.fitted.fit import Fit
@@ -62,6 +64,13 @@ def certify(fit: Fit, X: Array) -> Certificate:
     return Certificate(
         fit.variance(found.variance_lower), fit.variance(found.variance_upper), fit.size(found.mean_error)
     )
+
+
+def noise(fit: Fit) -> Any:
+    """The noise variance in units of y squared: where it varies, as a function of X in those of the data."""
+    if fit.noise_function is None:
+        return fit.variance(np.array(fit.noise))
+    return lambda X: fit.variance(np.asarray(fit.noise_at(fit.scaling.inputs(X))))
 
 
 def as_process(fit: Fit) -> Unscaled:
