@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 
 from itergp.data.rows import Rows, unmerged
-from itergp.learning.heldout import FEWER, SURE, HeldOut, LeaveOut
+from itergp.learning.heldout import FEWER, HeldOut, LeaveOut
 from itergp.learning.training import learn_rows
 from itergp.limits import EXACT_LIKELIHOOD_ROWS, EXACT_ROWS
 from itergp.linalg.compute import Compute
@@ -35,6 +35,7 @@ FEWEST = 50  # errors: fewer do not tell whether noise varies
 STEPS = 6  # of Fisher's scoring
 LARGEST = 16.0  # squared errors in units of their variance, at most: an outlier is not a region
 LEAST = 1e-6  # squared errors in units of their variance, at least: log 0; and p
+SURE = 3.0  # standard errors of a gain: heavy tails reach two by chance
 LENGTH = 1.5  # standard deviations of a feature, where lengthscales begin
 
 
