@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from itergp import InputError, IterGPRegressor
+from itergp import InputError, IterGPRegressor, StorageError, storage
 from itergp.estimator import varying
+from itergp.estimator.files import about
 from itergp.learning.run import OutOfTime
 from itergp.report import numbers
 
@@ -203,3 +204,33 @@ def test_a_plot_has_the_noise_of_each_place(model):
     low, high = (line.get_ydata() for line in axis.get_lines()[-2:])
     widths = high - low
     assert widths[-20:].mean() > 4 * widths[:20].mean()
+
+
+BROKEN = {
+    "weights missing": lambda said: said["arrays"].pop("noise_function.weights"),
+    "weights too few": lambda said: said["arrays"]["noise_function.weights"].pop(),
+    "weights not finite": lambda said: said["arrays"]["noise_function.weights"].__setitem__(0, None),
+    "another class": lambda said: said["spec"].update(type="Schedule"),
+    "no kernel": lambda said: said["spec"]["fields"].update(kernel=None),
+    "constant as text": lambda said: said["spec"]["fields"].update(constant="much"),
+    "inputs of two features": lambda said: said["arrays"]["noise_function.X"][0].append(0.0),
+}
+
+
+@pytest.mark.parametrize("breaks", BROKEN.values(), ids=BROKEN)
+def test_a_file_with_a_broken_function_is_refused(model, tmp_path, breaks):
+    said = json.loads(json.dumps(about(model.fit_)))
+    breaks(said["noise_function"])
+    storage.save(tmp_path / "model.itergp", model.posterior_, said)
+    with pytest.raises(StorageError):
+        IterGPRegressor.load(tmp_path / "model.itergp")
+
+
+def test_files_from_before_have_constant_noise(tmp_path):
+    constant = IterGPRegressor("matern52").fit(X[:100], Y[:100])
+    said = about(constant.fit_)
+    for name in ("noise_function", "row_weights"):
+        assert said.pop(name) is None
+    storage.save(tmp_path / "model.itergp", constant.posterior_, said)
+    loaded = IterGPRegressor.load(tmp_path / "model.itergp")
+    np.testing.assert_array_equal(loaded.predict(X[400:500]), constant.predict(X[400:500]))
