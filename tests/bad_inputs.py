@@ -168,7 +168,7 @@ PARAMETERS = {
     "noise as text": ({"noise": "small"}, "noise is 'small'"),
     "noise missing": ({"noise": None}, "noise is None"),
     "noise true": ({"noise": True}, "noise is True"),
-    "noise per row": ({"noise": np.full(24, 0.1)}, "one value per row, use itergp.condition"),
+    "noise per row": ({"noise": np.full(24, 0.1)}, "use sample_weight in fit, or itergp.condition"),
     "noise to be learned without learning": ({"noise": "learn"}, "noise is 'learn' but learn is False"),
     "learn unknown": ({"learn": "fast"}, "learn is 'fast'; expected one of"),
     "learn missing": ({"learn": None}, "learn is None"),

@@ -30,21 +30,29 @@ def given(**parameters):
     return IterGPRegressor(**{"noise": 0.05, "learn": False} | parameters)
 
 
+REPEATS = "check_sample_weight_equivalence_on_dense_data"
+LEARNED = "Repeated rows are records that agree, and say so about the noise; a weight is a known precision."
+FEW = "Five random actions are other ones where rows come in another order."
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "estimator",
+    ("estimator", "excused"),
     [
-        IterGPRegressor(),
-        given(budget="5 actions", neighbours=3),
-        given(normalize=False, mean="linear", merge_duplicates=False, policy="block-krylov"),
+        (IterGPRegressor(), {REPEATS: LEARNED}),
+        (given(budget="5 actions", neighbours=3), {REPEATS: FEW}),
+        (given(normalize=False, mean="linear", merge_duplicates=False, policy="block-krylov"), {}),
     ],
     ids=["default", "local", "plain"],
 )
-def test_every_check_of_scikit_learn_passes(estimator):
-    for result in check_estimator(estimator, on_fail=None, on_skip=None):
+def test_every_check_of_scikit_learn_passes(estimator, excused):
+    """But one: that weights are repeats, which is so where nothing is learned and all rows are acted on."""
+    results = check_estimator(estimator, on_fail=None, on_skip=None, expected_failed_checks=excused)
+    for result in results:
         expected = ("passed", "skipped") if result["check_name"] == "check_array_api_input" else ("passed",)
+        expected = ("xfail",) if result["check_name"] in excused else expected
         assert result["status"] in expected, f"{result['check_name']}: {result['exception']!r}"
-        assert not result["expected_to_fail"]
+    assert {result["check_name"] for result in results if result["expected_to_fail"]} == set(excused)
 
 
 def test_nothing_is_excused():

@@ -1,6 +1,7 @@
 """`itergp fit`, `refine` and `update`: compute a model, save it, and print a summary."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,6 +57,13 @@ def fit(
             metavar="COLUMN|blocks",
         ),
     ] = None,
+    noise: Annotated[
+        str,
+        typer.Option(
+            help="The noise variance, in variances of the target; learn; or heteroscedastic, which learns "
+            "how it varies with the features."
+        ),
+    ] = "learn",
     budget: BudgetOption = None,
     cache: Annotated[str, typer.Option(help="Memory for cached kernel tiles, such as 4GB.")] = "auto",
     seed: Annotated[
@@ -72,10 +80,11 @@ def fit(
         writable(out, existing(train))
         _check(budget, cache)
         _check_choice(kernel, groups)
+        variance = _noise(noise)
         layout, labels, X, y = _training(train, header, (target, drop or (), categorical or ()), groups)
         from itergp.estimator.regressor import IterGPRegressor
 
-        model = IterGPRegressor(kernel, budget=budget, cache=cache, random_state=seed)
+        model = IterGPRegressor(kernel, noise=variance, budget=budget, cache=cache, random_state=seed)
         _compute(model, budget, "fitting", lambda: model.fit(X, y, labels), layout, out, as_json)
 
 
@@ -153,6 +162,24 @@ def _check_choice(kernel: str, groups: str | None) -> None:
             f"--groups chooses between kernels, but --kernel is {kernel!r}; leave one of them out. --drop "
             "excludes a column."
         )
+
+
+def _noise(text: str) -> str | float:
+    """A number, or what is to be learned; validated before any file is read."""
+    from itergp.estimator.hyperparameters import LEARNED_NOISE
+
+    if text in LEARNED_NOISE:
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise InputError(
+            f"--noise is {text!r}; expected {' or '.join(LEARNED_NOISE)}, or a variance: a finite number "
+            ">= 0."
+        )
+    return value
 
 
 def _compute(

@@ -88,7 +88,7 @@ def _relevances(fit: Fit, names: list[str]) -> list[Values]:
 
 def _variance(fit: Fit) -> float:
     """Variance of the training targets in units of y squared, including the scatter within merged rows."""
-    mean = np.average(fit.data.y, weights=fit.counts)
+    mean = np.average(fit.data.y, weights=fit.data.precision)
     return replace(fit.data, y=fit.data.y - mean).variance * float(fit.scaling.y_scale) ** 2
 
 

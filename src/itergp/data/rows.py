@@ -2,7 +2,8 @@
 
 With scalar noise s2, c observations at one input are equivalent to a single row with their mean and noise s2
 / c. The posterior is the same; the log likelihood gains a term that depends on the noise alone
-(`Rows.within`).
+(`Rows.within`). An observation of weight w has the noise s2 / w, so weights add up: they are precisions in
+units of 1 / s2.
 """
 
 from dataclasses import dataclass, replace
@@ -23,16 +24,18 @@ SAME, FINEST = 1e-9, 0.1  # of y, below which values differ by rounding; quantil
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Distinct rows in the order of their first appearance. Row i stands for `counts[i]` observations with
-    mean y, so its noise is noise / counts[i]."""
+    mean y, so its noise is noise / counts[i]; where observations have weights, noise / weights[i]."""
 
     X: Array  # (u, d)
     y: Array  # (u,) or (u, t)
     counts: Array  # (u,)
-    # sum of squares of the observations around the means of their rows: a number, or one per target
+    # weighted sum of squares of the observations around the means of their rows: a number, or one per target
     scatter: Any
     # rows whose observations are copies of one record; None: none
     copied: Array | None = None
     resolution: Any = 0.0  # variance of rounding y to the values that it takes: a number, or one per target
+    weights: Array | None = None  # (u,): those of each row's observations, summed; None: all are 1
+    log_weights: Array | None = None  # (u,): the logarithms of these weights, summed
 
     @staticmethod
     def of(X: ArrayLike, y: ArrayLike, counts: ArrayLike | None = None, scatter: ArrayLike = 0.0) -> "Rows":
@@ -70,14 +73,25 @@ class Rows:
         return float(self.counts.sum())
 
     @property
+    def precision(self) -> Array:
+        """Of each row, in units of 1 / noise: how many observations of weight 1 it is worth."""
+        return self.counts if self.weights is None else self.weights
+
+    @property
+    def unit(self) -> float:
+        """The mean weight of an observation."""
+        return 1.0 if self.weights is None else float(self.weights.sum() / self.counts.sum())
+
+    @property
     def variance(self) -> float:
         """The mean square of all observations and targets; their variance if y is centred."""
-        return float(((self.counts @ self.Y**2).sum() + np.sum(self.scatter)) / (self.counts.sum() * self.t))
+        P = self.precision
+        return float(((P @ self.Y**2).sum() + np.sum(self.scatter)) / (P.sum() * self.t))
 
     @property
     def variances(self) -> Array:
         """The mean square of each target; that of all targets where it is negligible."""
-        own = (self.counts @ self.Y**2 + self.scatter) / self.counts.sum()
+        own = (self.precision @ self.Y**2 + self.scatter) / self.precision.sum()
         return np.where(own > NOTHING * own.mean(), own, own.mean())
 
     @property
@@ -93,26 +107,28 @@ class Rows:
 
     def N(self, noise: float) -> Array:
         """The noise variance of each row."""
-        return noise / self.counts
+        return noise / self.precision
 
     def noise(self, noise: float) -> float | Array:
-        """As `N`, but the number itself if no rows were merged."""
-        return noise if (self.counts == 1).all() else self.N(noise)
+        """As `N`, but the number itself if no rows were merged and none has a weight."""
+        return noise if (self.precision == 1).all() else self.N(noise)
 
     def within(self, noise: float) -> tuple[float, float]:
         """- log density of the deviations from the rows' means, and its slope in the noise.
 
         A group of c observations has the density of its mean, N(.; f, noise / c), times
-        (2 pi noise)^(-(c - 1) / 2) c^(-1/2) exp(-deviations / (2 noise)). Rounded observations that agree do
-        not show that there is less noise than their rounding.
+        (2 pi noise)^(-(c - 1) / 2) c^(-1/2) exp(-deviations / (2 noise)). With weights w of sum W the mean
+        has the noise noise / W, deviations are weighted, and prod(w) / W takes the place of 1 / c. Rounded
+        observations that agree do not show that there is less noise than their rounding.
         """
         lost, scatter = self.t * (self.total - self.n), float(np.sum(self.scatter))
         if lost == 0.0 and scatter == 0.0:
             return 0.0, 0.0
         own = noise + float(np.mean(self.resolution))
-        value = 0.5 * (
-            scatter / own + lost * np.log(2.0 * np.pi * own) + self.t * float(np.log(self.counts).sum())
-        )
+        shares = float(np.log(self.precision).sum())
+        if self.log_weights is not None:
+            shares -= float(self.log_weights.sum())
+        value = 0.5 * (scatter / own + lost * np.log(2.0 * np.pi * own) + self.t * shares)
         return float(value), 0.5 * (lost - scatter / own) / own
 
     def to_learn_from(self) -> "Rows":
@@ -120,7 +136,20 @@ class Rows:
         measurements that agree, a handful of them would drive the noise of all rows to zero."""
         if self.copied is None:
             return self
-        return replace(self, counts=np.where(self.copied, 1, self.counts), copied=None)
+        once, times = replace(self, counts=np.where(self.copied, 1, self.counts), copied=None), self.counts
+        if self.weights is None or self.log_weights is None:
+            return once
+        shares = {name: getattr(self, name) / times for name in ("weights", "log_weights")}
+        return replace(
+            once, **{name: np.where(self.copied, one, getattr(self, name)) for name, one in shares.items()}
+        )
+
+    def per(self, unit: float) -> "Rows":
+        """The same rows with weights in this unit; the noise of an observation of weight 1 is in it too."""
+        if self.weights is None or self.log_weights is None:
+            return self
+        weights, logs = self.weights / unit, self.log_weights - self.counts * np.log(unit)
+        return replace(self, weights=weights, log_weights=logs, scatter=self.scatter / unit)
 
     def each(self) -> list["Rows"]:
         """The rows of each target separately."""
@@ -148,33 +177,49 @@ class Rows:
         """A subset of the rows, with their share of the scatter."""
         lost = self.total - self.n
         share = float((self.counts[chosen] - 1.0).sum()) / lost if lost > 0 else 0.0
-        copied = None if self.copied is None else self.copied[chosen]
+        parts = (self.copied, self.weights, self.log_weights)
+        copied, weights, logs = (None if part is None else part[chosen] for part in parts)
         counts, scatter = self.counts[chosen], share * self.scatter
-        return Rows(self.X[chosen], self.y[chosen], counts, scatter, copied, self.resolution)
+        return Rows(self.X[chosen], self.y[chosen], counts, scatter, copied, self.resolution, weights, logs)
 
-    def absorb(self, X: Array, y: Array) -> "Rows":
+    def reordered(self, order: Array) -> "Rows":
+        """The same rows in another order."""
+        names = ("X", "y", "counts", "copied", "weights", "log_weights")
+        parts = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: part[order] for name, part in parts.items() if part is not None})
+
+    def absorb(self, X: Array, y: Array, weights: Array | None = None) -> "Rows":
         """Add rows: those with known inputs merge into existing rows, the others are appended."""
-        more = _merge(
-            np.concatenate([self.X, X]), np.concatenate([self.y, y]), np.concatenate([self.counts, _ones(X)])
-        )
-        return replace(more, scatter=self.scatter + more.scatter, copied=None)
+        return merged(self.append(X, y, weights))
 
-    def append(self, X: Array, y: Array) -> "Rows":
+    def append(self, X: Array, y: Array, weights: Array | None = None) -> "Rows":
         """Add rows without merging."""
-        counts = np.concatenate([self.counts, _ones(X)])
-        return Rows(np.concatenate([self.X, X]), np.concatenate([self.y, y]), counts, self.scatter)
+        X, y = np.concatenate([self.X, X]), np.concatenate([self.y, y])
+        more = len(X) - self.n
+        longer = Rows(X, y, np.concatenate([self.counts, _ones(X[self.n :])]), self.scatter)
+        if weights is None and self.weights is None:
+            return longer
+        weights = np.ones(more) if weights is None else weights
+        logs = np.zeros(self.n) if self.log_weights is None else self.log_weights
+        return replace(
+            longer,
+            weights=np.concatenate([self.precision, weights]),
+            log_weights=np.concatenate([logs, np.log(weights)]),
+        )
 
-    def observations(self) -> tuple[Array, Array]:
+    def observations(self) -> tuple[Array, Array, Array | None]:
         """Unmerged rows that merge into these with the same total scatter: two of each group off its mean,
-        the others on it."""
+        the others on it; and their weights, if there are any."""
         X, y = np.repeat(self.X, self.counts, axis=0), np.repeat(self.y, self.counts, axis=0)
+        weights = None if self.weights is None else np.repeat(self.weights / self.counts, self.counts)
         several, extra = np.flatnonzero(self.counts > 1), self.counts.sum() - len(self.counts)
         if several.size:
             share = np.multiply.outer((self.counts[several] - 1) / extra, self.scatter)
             last = np.cumsum(self.counts)[several] - 1
-            y[last] += np.sqrt(share / 2)
-            y[last - 1] -= np.sqrt(share / 2)
-        return X, y
+            each = 1.0 if weights is None else weights[last].reshape(-1, *[1] * (y.ndim - 1))
+            y[last] += np.sqrt(share / (2 * each))
+            y[last - 1] -= np.sqrt(share / (2 * each))
+        return X, y, weights
 
 
 def first_places(X: Array) -> Array:
@@ -182,30 +227,46 @@ def first_places(X: Array) -> Array:
     return _groups(X)[0]
 
 
-def merge_rows(X: Array, y: Array) -> Rows:
+def merge_rows(X: Array, y: Array, weights: Array | None = None) -> Rows:
     """Merge identical rows of X; -0.0 equals 0.0."""
-    return _merge(X, y, _ones(X))
-
-
-def unmerged(X: Array, y: Array) -> Rows:
-    """Rows without merging, duplicates or not."""
-    return Rows(X, y, _ones(X), _no_scatter(y))
-
-
-def _merge(X: Array, y: Array, weights: Array) -> Rows:
+    rows = unmerged(X, y, weights)
     first, group = _groups(X)
     if len(first) == len(X):
-        return Rows(X, y, weights, _no_scatter(y))
-    counts = np.bincount(group, weights).astype(np.intp)
-    w = weights.reshape(-1, *[1] * (y.ndim - 1))
+        return rows
+    found, deviations = _merged(rows, first, group)
+    copied, resolution = _copied(group, deviations, found.counts, y)
+    return replace(found, copied=copied, resolution=resolution)
+
+
+def merged(rows: Rows) -> Rows:
+    """Rows that may stand for several observations already, with identical ones merged."""
+    first, group = _groups(rows.X)
+    return rows if len(first) == rows.n else _merged(rows, first, group)[0]
+
+
+def unmerged(X: Array, y: Array, weights: Array | None = None) -> Rows:
+    """Rows without merging, duplicates or not."""
+    logs = None if weights is None else np.log(weights)
+    return Rows(X, y, _ones(X), _no_scatter(y), weights=weights, log_weights=logs)
+
+
+def _merged(rows: Rows, first: Array, group: Array) -> tuple[Rows, Array]:
+    """Weighted means of the groups, and how far each row is from that of its group."""
+    y, counts = rows.y, np.bincount(group, rows.counts).astype(np.intp)
+    parts = (rows.weights, rows.log_weights)
+    weights, logs = (None if part is None else np.bincount(group, part) for part in parts)
+    of_rows, of_groups = (
+        part.reshape(-1, *[1] * (y.ndim - 1))
+        for part in (rows.precision, counts if weights is None else weights)
+    )
     # means are relative to the first row of each group: a row without duplicates keeps its bits
     shift = np.zeros((len(first), *y.shape[1:]))
-    np.add.at(shift, group, w * (y - y[first][group]))
-    mean = y[first] + shift / counts.reshape(-1, *[1] * (y.ndim - 1))
+    np.add.at(shift, group, of_rows * (y - y[first][group]))
+    mean = y[first] + shift / of_groups
     deviations = y - mean[group]
-    scatter = (w * deviations**2).sum(axis=0)
-    copied, resolution = _copied(group, deviations, counts, y)
-    return Rows(X[first], mean, counts, float(scatter) if y.ndim == 1 else scatter, copied, resolution)
+    scatter = (of_rows * deviations**2).sum(axis=0)
+    scatter = rows.scatter + (float(scatter) if y.ndim == 1 else scatter)
+    return Rows(rows.X[first], mean, counts, scatter, weights=weights, log_weights=logs), deviations
 
 
 def _copied(group: Array, deviations: Array, counts: Array, y: Array) -> tuple[Array | None, Any]:

@@ -15,8 +15,10 @@ from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.units import Scaling
 from itergp.learning.candidates import Considered, names, start_of
 from itergp.learning.endings import Ending, Learning
+from itergp.learning.varying import NoiseFunction
 from itergp.posterior.combined import Posterior
 from itergp.posterior.targets import TargetPosterior
+from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import parameters, with_parameters
 from itergp.solver.stopping import StoppingCriterion
 from itergp.storage import Checkpoint
@@ -34,8 +36,10 @@ def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
     return {
         "parameters": {name: _plain(value) for name, value in fit.asked.items()},
         "noise": np.asarray(fit.noise).tolist(),
+        "noise_function": _function_value(fit.noise_function),
         "scaling": {name: getattr(fit.scaling, name).tolist() for name in SCALING},
         "row_counts": None if (fit.counts == 1).all() else fit.counts.tolist(),
+        "row_weights": None if fit.weights is None else fit.weights.tolist(),
         "scatter": np.asarray(fit.scatter).tolist(),
         "first_rows": None if first is None else _first_rows_value(first),
         "feature_names": None if fit.names is None else list(fit.names),
@@ -84,6 +88,8 @@ def restored(posterior: Posterior | TargetPosterior, about: dict[str, Any], aske
             resumed_from=int(about["resumed_from"]),
             candidates=_candidates(about.get("candidates", [])),
         ),
+        weights=_weights(about.get("row_weights"), n),
+        noise_function=_function(about.get("noise_function"), d),
         timings={name: number(seconds, f"timings {name!r}", least=0.0) for name, seconds in timings.items()},
     )
 
@@ -145,9 +151,52 @@ def _scatter(value: Any, targets: tuple[int, ...]) -> Noise:
     return np.full(targets, total / targets[0]) if targets else total
 
 
+def _function_value(function: NoiseFunction | None) -> Any:
+    """How noise varies, as JSON: its arrays are written out."""
+    if function is None:
+        return None
+    arrays: dict[str, Any] = {}
+
+    def put(array: np.ndarray, name: str) -> str:
+        arrays[name] = array.tolist()
+        return name
+
+    return {"spec": encode(function, put, "noise_function"), "arrays": arrays}
+
+
+def _function(value: Any, d: int) -> NoiseFunction | None:
+    """How noise varies; early files have constant noise."""
+    if value is None:
+        return None
+    arrays = {name: np.asarray(part, dtype=np.float64) for name, part in value["arrays"].items()}
+    found = decode(value["spec"], arrays, table([NoiseFunction]))
+    if not isinstance(found, NoiseFunction) or not isinstance(found.kernel, Kernel):
+        raise Malformed("noise_function is not a function of the inputs; expected its kernel, X and weights.")
+    found.kernel.check_features(d)
+    m = len(found.X)
+    X, weights = array_of(found.X.tolist(), "noise_function X", m, d), found.weights.tolist()
+    return NoiseFunction(
+        found.kernel,
+        X,
+        array_of(weights, "noise_function weights", m),
+        number(found.constant, "noise_function constant"),
+    )
+
+
+def _weights(value: Any, n: int, name: str = "row_weights") -> np.ndarray | None:
+    """Of each row; early files have none."""
+    if value is None:
+        return None
+    weights = array_of(value, name, n)
+    if not (weights > 0).all():
+        raise Malformed(f"{name} has the value {weights.min():.3g}; expected numbers > 0.")
+    return weights
+
+
 def _first_rows_value(first: FirstRows) -> dict[str, Any]:
     rows = {
-        name: None if value is None else value.tolist() for name, value in (("X", first.X), ("y", first.y))
+        name: None if value is None else value.tolist()
+        for name, value in (("X", first.X), ("y", first.y), ("weights", first.weights))
     }
     flags = {name: np.flatnonzero(getattr(first, name)).tolist() for name in ("late", "told")}
     return rows | flags | {"fitted": first.fitted.tolist()}
@@ -165,9 +214,9 @@ def _first_rows(said: dict[str, Any] | None, d: int, targets: tuple[int, ...]) -
         fitted, of_all = counted(said["fitted"], "first rows fitted"), bool(said["told"])
         return FirstRows(X, y, constant(X), np.array([*[fitted] * t, 0]), np.full(t, of_all)).bounded()
     late, told = _flags(said["late"], "first rows late", d), _flags(said["told"], "first rows told", t)
-    return FirstRows(
-        X, y, late, array_of(said["fitted"], "first rows fitted", t + 1, least=-1, whole=True), told
-    )
+    counts = array_of(said["fitted"], "first rows fitted", t + 1, least=-1, whole=True)
+    weights = None if X is None else _weights(said.get("weights"), len(X), "first rows weights")
+    return FirstRows(X, y, late, counts, told, weights)
 
 
 def _flags(places: Any, name: str, size: int) -> np.ndarray:
@@ -236,6 +285,8 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
         "y": array_digest(plan.data.y),
         "counts": array_digest(plan.data.counts),
     }
+    if plan.data.weights is not None:
+        data["weights"] = array_digest(plan.data.weights)
     compute = {"dtype": plan.compute.dtype, "threads": plan.compute.threads}
     kernel: Any = "auto" if plan.start.chosen else describe(plan.start.kernel, "kernel")
     groups = None if plan.groups is None else array_digest(plan.groups)
@@ -254,7 +305,10 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
         start = start_of(candidates[0].name, plan.data.X.shape[1]) if candidates else plan.start.kernel
         kernel, noise = with_parameters(start, values), _noise(learned["noise"], plan.data.y.shape[1:])
         how = _learning(learned.get("how"))
-        return checkpoint, Hyperparameters(kernel, noise, learning=how, candidates=candidates)
+        function = _function(learned.get("function"), plan.data.X.shape[1])
+        return checkpoint, Hyperparameters(
+            kernel, noise, learning=how, candidates=candidates, function=function
+        )
     except (KeyError, TypeError, ValueError, Malformed) as error:
         checkpoint.close()
         raise StorageError(
@@ -269,4 +323,4 @@ def note_learned(checkpoint: Checkpoint | None, found: Hyperparameters) -> None:
         noise, how = np.asarray(found.noise).tolist(), _learning_value(found.learning)
         candidates = [asdict(candidate) for candidate in found.candidates]
         learned = {"parameters": values, "noise": noise, "how": how, "candidates": candidates}
-        checkpoint.note({"learned": learned})
+        checkpoint.note({"learned": learned | {"function": _function_value(found.function)}})

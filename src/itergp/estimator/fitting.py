@@ -24,6 +24,7 @@ from itergp.estimator.schedules import (
     policy_for,
     without_passes,
 )
+from itergp.estimator.varying import varying
 from itergp.fitted.first_rows import FirstRows, telling
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.units import Scaling
@@ -61,28 +62,39 @@ def fit_rows(
     checkpoint: str | PathLike[str] | None = None,
     before: FirstRows | None = None,
     groups: Array | str | None = None,
+    weights: Array | None = None,
 ) -> Fit:
     """Scale, learn and act, regardless of any earlier fit."""
     check_flags(asked)
     _require_room(*X.shape)
-    scaling = Scaling.of(X, y) if asked["normalize"] else Scaling.none(X, y)
+    scaling = Scaling.of(X, y, weights) if asked["normalize"] else Scaling.none(X, y)
     inputs, targets = scaling.inputs(X), scaling.targets(y)
-    plan = planned(asked, inputs, targets, clock.budget)
+    plan = planned(asked, inputs, targets, clock.budget, weights)
     residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), inputs, targets)
-    first = FirstRows.of(X, y, residual, plan.learns, before)
+    first = FirstRows.of(X, y, residual, plan.learns, before, weights)
     plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(groups, inputs, plan.data))
+    merge = merge_rows if asked["merge_duplicates"] else unmerged
+
+    def reweighted_rows(g: Array) -> Rows:
+        """The rows of the problem if noise is larger by these factors."""
+        return merge(inputs, targets, (1.0 if weights is None else weights) / g)
+
     watch.checkpoint, found = open_checkpoint(checkpoint, plan)
     clock.lap("prepare")
     with watch:
         if found is None:
             found = hyperparameters(plan, clock, watch)
+            if plan.varies:
+                found = varying(plan, found, inputs, reweighted_rows, clock, watch)
             note_learned(None if watch.interrupts.asked else watch.checkpoint, found)
+        if found.function is not None:
+            plan = replace(plan, data=reweighted_rows(found.function(inputs)))
         clock.lap("learn")
 
         def fitted(posterior: Posterior) -> Fit:
             """As if the fit ended here."""
             return Fit(
-                posterior=believed(posterior, found.noise, plan.data.counts),
+                posterior=believed(posterior, found.noise, plan.data.precision),
                 noise=found.noise,
                 scaling=scaling,
                 counts=plan.data.counts,
@@ -92,6 +104,8 @@ def fit_rows(
                 asked=asked,
                 names=names,
                 first_rows=first,
+                weights=plan.data.weights,
+                noise_function=found.function,
             )
 
         watch.begin("acting")
@@ -111,24 +125,26 @@ def _require_room(n: int, d: int) -> None:
     require_bytes(each * n, f"a fit of {n:,} rows of {d:,} features", remedy)
 
 
-def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch) -> Fit:
+def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch, weights: Array | None = None) -> Fit:
     """Add rows. Scaling and hyper-parameters are kept, unless the first rows were too few for them."""
     if y.shape[1:] != fit.scaling.y_mean.shape:
         raise InputError(
             f"y has shape {y.shape}; expected {len(y)} rows of {fit.targets} targets, as in fit."
         )
-    first = None if fit.first_rows is None else fit.first_rows.joined(X, y, fit.observations)
+    first = None if fit.first_rows is None else fit.first_rows.joined(X, y, fit.observations, weights)
     if first is not None and first.due:
         assert first.X is not None
         assert first.y is not None
-        again = fit_rows(fit.asked, fit.names, first.X, first.y, clock, watch, before=first)
+        again = fit_rows(
+            fit.asked, fit.names, first.X, first.y, clock, watch, before=first, weights=first.weights
+        )
         return replace(again, timings=clock.total(fit.timings))
     X, y, old = fit.scaling.inputs(X), fit.scaling.targets(y), fit.data
-    more = old.absorb(X, y) if fit.asked["merge_duplicates"] else old.append(X, y)
+    more = (old.absorb if fit.asked["merge_duplicates"] else old.append)(X, y, fit.weights_at(X, weights))
     with watch:
         posterior = update(fit.posterior, old, more, fit.noise, clock, reporter(watch), watch.interrupts)
     first = None if first is None else first.bounded()
-    fit = replace(fit, counts=more.counts, scatter=more.scatter, first_rows=first)
+    fit = replace(fit, counts=more.counts, scatter=more.scatter, first_rows=first, weights=more.weights)
     return _acted_on(fit, posterior, clock)
 
 
@@ -145,20 +161,22 @@ def _acted_on(fit: Fit, posterior: Posterior, clock: Clock) -> Fit:
     peak = fit.trace.peak_bytes and max(fit.trace.peak_bytes, peak_bytes() or 0)
     return replace(
         fit,
-        posterior=believed(posterior, fit.noise, fit.counts),
+        posterior=believed(posterior, fit.noise, fit.data.precision),
         trace=replace(fit.trace, steps=posterior.trace, peak_bytes=peak),
         timings=clock.after(fit.timings),
     )
 
 
-def planned(asked: Mapping[str, Any], X: Array, y: Array, budget: Budget) -> Plan:
+def planned(
+    asked: Mapping[str, Any], X: Array, y: Array, budget: Budget, weights: Array | None = None
+) -> Plan:
     """Check everything before learning begins. X and y are in scaled units."""
-    data, policy = merge_rows(X, y) if asked["merge_duplicates"] else unmerged(X, y), asked["policy"]
+    data, policy = (merge_rows if asked["merge_duplicates"] else unmerged)(X, y, weights), asked["policy"]
     by_the_clock = isinstance(policy, str) and policy == "auto" and budget.seconds is not None
     return Plan(
         data=data,
         start=translate_kernel(asked["kernel"], X.shape[1]),
-        mean=translate_mean(asked["mean"], X, y),
+        mean=translate_mean(asked["mean"], X, y, weights),
         noise=asked["noise"],
         learn=asked["learn"],
         policy="auto" if by_the_clock else policy_for(policy, len(data.X), budget),
@@ -179,12 +197,12 @@ def of_rows(groups: Array | str | None, X: Array, data: Rows) -> Array | None:
     return groups if len(data.X) == len(X) else groups[first_places(X)]
 
 
-def believed(posterior: Posterior, noise: Noise, counts: np.ndarray) -> Posterior | TargetPosterior:
+def believed(posterior: Posterior, noise: Noise, precision: np.ndarray) -> Posterior | TargetPosterior:
     """The posterior; if each target has its own noise, one per target from the same actions."""
     if np.ndim(noise) == 0:
         return posterior
     each = np.asarray(noise)
-    return TargetPosterior(posterior, each if (counts == 1).all() else np.divide.outer(each, counts))
+    return TargetPosterior(posterior, each if (precision == 1).all() else np.divide.outer(each, precision))
 
 
 def reporter(
@@ -281,7 +299,7 @@ def update(
     """More data: update mean and noise of known rows, append the others, and act on all of these."""
     n, state, variances = len(old.X), posterior.state, new.noise(float(np.min(noise)))
     before, after = (variances, variances) if isinstance(variances, float) else (variances[:n], variances[n:])
-    changed = np.flatnonzero(new.counts[:n] != old.counts)
+    changed = np.flatnonzero(new.precision[:n] != old.precision)
     if changed.size:
         state = reweighted(state, before, new.y[:n])
     if len(new.X) > n:

@@ -19,6 +19,7 @@ from itergp.learning.endings import Ending, Learning
 from itergp.learning.run import Learned
 from itergp.learning.stages import METHODS
 from itergp.learning.training import learn_rows
+from itergp.learning.varying import NoiseFunction
 from itergp.linalg.compute import Compute
 from itergp.prior.gp import Prior
 from itergp.prior.kernel import Kernel
@@ -26,6 +27,8 @@ from itergp.prior.means import Mean
 from itergp.solver.problem import centred, check_kernel_values
 from itergp.validate import as_float64, choice
 
+HETEROSCEDASTIC = "heteroscedastic"
+LEARNED_NOISE = ("learn", HETEROSCEDASTIC)
 START_NOISE = 0.1  # of the targets' variance, where learning begins
 GIVEN = Learning(Ending.NOT_ASKED)
 NO_GROUPS = (
@@ -47,7 +50,7 @@ class Plan:
     data: Rows
     start: Translated
     mean: Mean
-    noise: Any  # a variance, one per target, or "learn"
+    noise: Any  # a variance, one per target, "learn" or "heteroscedastic"
     learn: Any
     policy: Any  # "auto" where it is chosen after learning, by the time that is left
     compute: Compute
@@ -61,6 +64,11 @@ class Plan:
     def learns(self) -> bool:
         """Whether anything is to be learned."""
         return self.free.kernel
+
+    @property
+    def varies(self) -> bool:
+        """Whether noise may vary with the inputs."""
+        return isinstance(self.noise, str) and self.noise == HETEROSCEDASTIC
 
     @property
     def free(self) -> Free:
@@ -88,14 +96,16 @@ class Hyperparameters:
     learned: Learned | None = None
     learning: Learning = GIVEN
     candidates: tuple[Considered, ...] = ()  # where the kernel was chosen
+    function: NoiseFunction | None = None  # where noise varies
 
 
 def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     """Learn what is to be learned, within its share of the time; keep the rest as given."""
     check_kernel_values(plan.start.kernel, plan.data.X)
-    b = centred(Prior(plan.start.kernel, plan.mean), plan.data.X, plan.data.y)
-    told = replace(plan.data, y=b).of_targets(plan.told).to_learn_from()
-    noise, learn_noise = _first_noise(plan, told)
+    told = centred_rows(plan, plan.data)
+    unit = told.unit  # learning has weights of mean 1, and so a noise of the size of y
+    told = told.per(unit)
+    noise, learn_noise = _first_noise(plan, told, unit)
     as_given = Hyperparameters(plan.start.kernel, noise)
     if not plan.learns:
         if learn_noise:
@@ -108,17 +118,23 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
         return replace(as_given, learning=Learning(Ending.NOTHING_TO_LEARN))
     if plan.groups is not None and not (plan.start.chosen and plan.method == "auto"):
         warnings.warn(NO_GROUPS, LearningWarning, stacklevel=5)
-    learned = _learned(plan, told, noise, learn_noise, clock, watch)
+    learned = _learned(plan, told, noise / unit, learn_noise, clock, watch)
     if learned is None:
         return replace(as_given, learning=Learning(Ending.INTERRUPTED))
     if learned.learning.falls_short:
         warnings.warn(learned.learning.advice, LearningWarning, stacklevel=5)
     if np.ndim(noise):
         noise = np.array(noise)  # that of a target which tells nothing stays as it began
-        noise[plan.told] = learned.noise
+        noise[plan.told] = unit * learned.noise
     else:
-        noise = learned.noise
+        noise = unit * learned.noise
     return Hyperparameters(learned.kernel, noise, learned, learned.learning, learned.candidates)
+
+
+def centred_rows(plan: Plan, data: Rows) -> Rows:
+    """The rows that learning is from: y less its prior mean, of the targets that tell something."""
+    b = centred(Prior(plan.start.kernel, plan.mean), data.X, data.y)
+    return replace(data, y=b).of_targets(plan.told).to_learn_from()
 
 
 def _learned(
@@ -134,7 +150,7 @@ def _learned(
         with watch.interrupts.raised():
             first = _one_or_each(np.asarray(noise)[plan.told]) if np.ndim(noise) else noise
             how: dict[str, Any] = {
-                "seconds": None if seconds is None else LEARNING_SHARE * seconds,
+                "seconds": None if seconds is None else LEARNING_SHARE * seconds / (1 + plan.varies),
                 "seed": plan.seed,
                 "callback": watch.learned,
                 "compute": plan.compute,
@@ -150,32 +166,33 @@ def _learned(
         watch.end()
 
 
-def _first_noise(plan: Plan, told: Rows) -> tuple[Noise, bool]:
+def _first_noise(plan: Plan, told: Rows, unit: float) -> tuple[Noise, bool]:
     """The given noise or the initial value for learning, and whether it is to be learned."""
     given = _given_noise(plan.noise, plan.start.noise, plan.data.t)
     if given is not None:
         return given, False
     if plan.method != "none" and not plan.start.keeps_noise():
-        return _start_noise(plan, told), True
+        return _start_noise(plan, told, unit), True
     if plan.start.noise is None:
         raise InputError(
-            "noise is 'learn' but learn is False; set the noise variance to a number, such as noise=0.01."
+            f"noise is {plan.noise!r} but learn is False; set the noise variance to a number, such as "
+            "noise=0.01."
         )
     return plan.start.noise, False
 
 
 def _is_learn(noise: Any) -> bool:
-    return isinstance(noise, str) and noise == "learn"
+    return isinstance(noise, str) and noise in LEARNED_NOISE
 
 
-def _start_noise(plan: Plan, told: Rows) -> Noise:
+def _start_noise(plan: Plan, told: Rows, unit: float) -> Noise:
     """Initial noise for learning: one per target, or a number for a single target."""
     if plan.start.noise is not None:
         return _one_or_each(np.full(plan.data.t, plan.start.noise))
     sizes = np.ones(plan.data.t)
     if plan.told.size:
         sizes[plan.told] = told.variances
-    return _one_or_each(START_NOISE * sizes)
+    return _one_or_each(unit * START_NOISE * sizes)
 
 
 def _one_or_each(values: np.ndarray) -> Noise:
@@ -194,8 +211,8 @@ def _given_noise(noise: Any, white: float | None, targets: int) -> Noise | None:
     ):
         each = f", or one per target (there are {targets})" if targets > 1 else ""
         raise InputError(
-            f"noise is {noise!r}; expected 'learn' or a variance >= 0{each}. For one value per row, use "
-            "itergp.condition."
+            f"noise is {noise!r}; expected 'learn', 'heteroscedastic' or a variance >= 0{each}. For one "
+            "value per row, use sample_weight in fit, or itergp.condition."
         )
     values = as_float64("noise", noise)
     if not ((values >= 0) & (values < np.inf)).all():

@@ -16,6 +16,8 @@ from itergp.errors import InputError
 from itergp.tables.groups import BLOCKS
 from itergp.validate import Array, count, visible
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # so that noise / weight and its squares fit in float64
+
 
 class InputTypeError(InputError, TypeError):
     """An argument contains values that are not numbers; scikit-learn's checks expect a TypeError."""
@@ -43,6 +45,48 @@ def training_data(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Array, A
     if y.size == 0:
         raise InputError(f"y has shape {y.shape}; expected at least one target.")
     return X, y
+
+
+def sample_weights(weights: Any, n: int) -> Array | None:
+    """The weight of each row: finite, >= 0, not all zero; None where all are 1."""
+    if weights is None:
+        return None
+    _plain("sample_weight", weights)
+    try:
+        found = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"sample_weight cannot be read as numbers ({error}); expected ({n},).") from None
+    found = np.full(n, found) if found.ndim == 0 else found
+    if found.shape != (n,):
+        raise InputError(
+            f"sample_weight has shape {found.shape}; expected ({n},): one weight for each row of X."
+        )
+    wrong = np.flatnonzero(~((found >= 0) & (found < np.inf)))
+    if wrong.size:
+        raise InputError(
+            f"sample_weight has {wrong.size} values that are negative or not finite, the first in row "
+            f"{wrong[0]} ({found[wrong[0]]}); expected numbers >= 0. Use 0 for rows to be left out."
+        )
+    if not found.any():
+        raise InputError(
+            "sample_weight is zero for all rows, which leaves none; expected some weight above 0."
+        )
+    low, high = found[found > 0].min(), found.max()
+    if low < LEAST_WEIGHT or high > MOST_WEIGHT:
+        raise InputError(
+            f"sample_weight reaches from {low:.3g} to {high:.3g}; expected {LEAST_WEIGHT:.0e} to "
+            f"{MOST_WEIGHT:.0e}, or 0. Rescale the weights, and the noise with them if it is given."
+        )
+    return None if (found == 1).all() else found
+
+
+def weighted_rows(X: Array, y: Array, weights: Array | None, *more: Any) -> tuple[Any, ...]:
+    """Without the rows of weight zero: X, y, the weights, and what else there is for each row."""
+    if weights is None or weights.all():
+        return X, y, weights, *more
+    kept = weights > 0
+    weights = None if (weights[kept] == 1).all() else weights[kept]
+    return X[kept], y[kept], weights, *(part[kept] if isinstance(part, np.ndarray) else part for part in more)
 
 
 def new_inputs(estimator: Any, X: Any) -> Array:

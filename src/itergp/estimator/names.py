@@ -88,7 +88,7 @@ def translate_kernel(kernel: Any, features: int) -> Translated:
     )
 
 
-def translate_mean(mean: Any, X: Array, y: Array) -> Mean:
+def translate_mean(mean: Any, X: Array, y: Array, weights: Array | None = None) -> Mean:
     """Zero, the best-fitting constant or plane, or the given mean function; X, y in the units of the fit."""
     if not isinstance(mean, str) and callable(mean):
         return mean
@@ -96,8 +96,12 @@ def translate_mean(mean: Any, X: Array, y: Array) -> Mean:
     if mean == "zero":
         return Zero()
     if mean == "constant":
-        return ConstantMean(y.mean(axis=0))
-    plane = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), y, rcond=None)[0]
+        return ConstantMean(y.mean(axis=0) if weights is None else np.average(y, axis=0, weights=weights))
+    A = np.column_stack([X, np.ones(len(X))])
+    if weights is not None:
+        root = np.sqrt(weights / weights.max())
+        A, y = root[:, None] * A, (root * y.T).T
+    plane = np.linalg.lstsq(A, y, rcond=None)[0]
     return LinearMean(plane[:-1], plane[-1])
 
 

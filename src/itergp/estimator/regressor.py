@@ -22,8 +22,10 @@ from itergp.estimator.inputs import (
     labels,
     new_inputs,
     randomness,
+    sample_weights,
     training_data,
     unchanged_on_error,
+    weighted_rows,
 )
 from itergp.estimator.progress import (
     CallbackSupportMixin,
@@ -57,6 +59,7 @@ class IterGPRegressor(
         hyper-parameters are ignored, except "fixed").
     mean : "constant", "zero", "linear", or a mean function.
     noise : the noise variance, one variance per target, or "learn", which learns one per target.
+        "heteroscedastic" learns how it varies with the inputs, too, if held-out rows show that it does.
     learn : "auto", the name of a method ("neighbours", "exact", "iterative", "sgpr", "elbo", "subset"), or
         False.
     policy : "auto", "cg", "cholesky", "pseudo-input", "eigenvector", "random", "block-krylov", or a policy
@@ -78,7 +81,9 @@ class IterGPRegressor(
     ----------
     kernel_, noise_ : learned or given values, in units of the scaled data if `normalize`. Multiple targets
         share the kernel; `noise_` is then an array with one value per target, unless a single number was
-        given.
+        given. Where noise varies it is the mean over the training rows.
+    noise_function_ : with "heteroscedastic", the noise variance at inputs in scaled units over that mean;
+        None if it does not vary. `decompose(X).noise` is the noise variance at X in units of y squared.
     posterior_ : the `itergp.Posterior` in scaled units, on which all predictions are based. With one noise
         per target, a `TargetPosterior`: shared actions, and one posterior per target in
         `posterior_.each`.
@@ -90,6 +95,7 @@ class IterGPRegressor(
     timings_ : seconds of each part and in total, including `refine` and `partial_fit`.
     scaling_, row_counts_, scatter_ : the scaling of the data; the number of rows merged into each row; the
         scatter of their targets.
+    row_weights_ : the weight of each row, summed over merged ones: its noise variance is noise_ / weight.
     first_rows_ : state that `partial_fit` needs while there are too few rows for final hyper-parameters,
         including up to 1,000 of the original rows; otherwise None.
     n_features_in_, feature_names_in_ : as in scikit-learn.
@@ -133,35 +139,44 @@ class IterGPRegressor(
     # Fitting.
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, groups: Any = None) -> "IterGPRegressor":
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> "IterGPRegressor":
         """Learn hyper-parameters and condition on the data, within the budget. Ctrl-C stops early with
         a valid model.
 
         `groups` has one label per row (a station, a flight line, a patient), or is "blocks" for blocks in
         the space of the inputs. With `kernel="auto"`, the kernel is then chosen by how well it predicts
         groups that it has not seen. Give it if new rows will come from other groups than the known ones.
+
+        `sample_weight` has one weight >= 0 per row: the noise variance of a row is noise / weight, so that a
+        mean of k measurements has the weight k. Rows of weight 0 are left out. `noise_` and predictions are
+        those of an observation of weight 1.
         """
         with self._changing(self.budget) as (clock, watch):
             X, y = training_data(self, X, y, reset=True)
             watch.root = callback_root(self)
             asked, names = self.get_params(deep=False), self._names()
-            groups = labels(groups, len(X))
-            self._fit = fitting.fit_rows(asked, names, X, y, clock, watch, self.checkpoint, groups=groups)
+            weights = sample_weights(sample_weight, len(X))
+            X, y, weights, groups = weighted_rows(X, y, weights, labels(groups, len(X)))
+            self._fit = fitting.fit_rows(
+                asked, names, X, y, clock, watch, self.checkpoint, groups=groups, weights=weights
+            )
         return self._told_if_interrupted()
 
-    def partial_fit(self, X: Any, y: Any) -> "IterGPRegressor":
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "IterGPRegressor":
         """Add rows to the model. The first call is `fit`; later calls keep scaling and hyper-parameters.
 
         While fewer than 100 values of some target differ from their median, scaling and hyper-parameters
         are provisional: each time the number of such rows has doubled, the model is refitted to all rows.
         It is also refitted when a constant feature starts to vary. With `merge_duplicates`, a row with
-        known inputs is merged into the existing one. The budget applies to each call.
+        known inputs is merged into the existing one. The budget applies to each call. `sample_weight` is as
+        in `fit`.
         """
         if not hasattr(self, "posterior_"):
-            return self.fit(X, y)
+            return self.fit(X, y, sample_weight=sample_weight)
         with self._changing(self.budget) as (clock, watch):
             X, y = training_data(self, X, y, reset=False)
-            self._fit = fitting.with_rows(self.fit_, X, y, clock, watch)
+            X, y, weights = weighted_rows(X, y, sample_weights(sample_weight, len(X)))
+            self._fit = fitting.with_rows(self.fit_, X, y, clock, watch, weights)
         return self._told_if_interrupted()
 
     def refine(self, budget: Any = None) -> "IterGPRegressor":
@@ -238,7 +253,7 @@ class IterGPRegressor(
 
         check_is_fitted(self)
         fit, X = self.fit_, None if X is None else new_inputs(self, X)
-        process, noise = predictions.as_process(fit), fit.variance(np.array(fit.noise))
+        process, noise = predictions.as_process(fit), predictions.noise(fit)
         return plot_posterior(
             process, X, y, feature=feature, target=target, noise=noise, names=fit.names, axis=axis
         )

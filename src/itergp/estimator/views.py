@@ -44,6 +44,7 @@ class FittedAttributes:
     posterior_ = View(lambda fit: fit.posterior)
     kernel_ = View(lambda fit: fit.kernel)
     noise_ = View(lambda fit: fit.noise)
+    noise_function_ = View(lambda fit: fit.noise_function)
     status_ = View(lambda fit: fit.status)
     regime_ = View(regime)
     learning_ = View(lambda fit: fit.learning)
@@ -51,6 +52,7 @@ class FittedAttributes:
     timings_ = View(lambda fit: fit.timings)
     scaling_ = View(lambda fit: fit.scaling)
     row_counts_ = View(lambda fit: fit.counts)
+    row_weights_ = View(lambda fit: fit.data.precision)
     scatter_ = View(lambda fit: fit.scatter)
     first_rows_ = View(lambda fit: fit.first_rows)
 

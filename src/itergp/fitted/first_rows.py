@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -29,10 +30,16 @@ class FirstRows:
     # enough
     fitted: Array
     told: Array  # (t,): whether there was anything to learn from
+    weights: Array | None = None  # of the rows that are here; None: all are 1
 
     @staticmethod
     def of(
-        X: Array, y: Array, residual: Array, learns: bool, before: "FirstRows | None" = None
+        X: Array,
+        y: Array,
+        residual: Array,
+        learns: bool,
+        before: "FirstRows | None" = None,
+        weights: Array | None = None,
     ) -> "FirstRows | None":
         """None where the rows suffice: to learn, or for scaling alone. `residual` is what the prior mean
         leaves of y; `before` is what was known of the first of these rows."""
@@ -43,15 +50,21 @@ class FirstRows:
         if not needed.any():
             return None
         fitted = np.where(needed, [*telling(y, y), _differing(X, late)], -1)
-        return FirstRows(X, y, late, fitted, told > 0).bounded()
+        return FirstRows(X, y, late, fitted, told > 0, weights).bounded()
 
-    def joined(self, X: Array, y: Array, model: Callable[[], tuple[Array, Array]]) -> "FirstRows":
+    def joined(
+        self, X: Array, y: Array, model: Callable[[], Any], weights: Array | None = None
+    ) -> "FirstRows":
         """With more rows; `model` has those so far where they are not here."""
-        before = model() if self.X is None or self.y is None else (self.X, self.y)
-        return replace(self, X=np.concatenate([before[0], X]), y=np.concatenate([before[1], y]))
+        X0, y0, before = model() if self.X is None or self.y is None else (self.X, self.y, self.weights)
+        if before is not None or weights is not None:
+            parts = ((before, X0), (weights, X))
+            weights = np.concatenate([np.ones(len(rows)) if w is None else w for w, rows in parts])
+        return replace(self, X=np.concatenate([X0, X]), y=np.concatenate([y0, y]), weights=weights)
 
     def bounded(self) -> "FirstRows":
-        return self if self.X is None or len(self.X) <= KEPT else replace(self, X=None, y=None)
+        few = self.X is None or len(self.X) <= KEPT
+        return self if few else replace(self, X=None, y=None, weights=None)
 
     @property
     def due(self) -> bool:

@@ -12,6 +12,7 @@ from itergp.fitted.first_rows import FirstRows
 from itergp.fitted.units import Scaling
 from itergp.learning.candidates import Considered
 from itergp.learning.endings import Learning
+from itergp.learning.varying import NoiseFunction
 from itergp.posterior.combined import Posterior
 from itergp.posterior.local import NEIGHBOURS, LocalPosterior
 from itergp.posterior.targets import LocalTargets, TargetPosterior
@@ -63,6 +64,10 @@ class Fit:
     first_rows: FirstRows | None = None
     trace: Trace = Trace()
     timings: dict[str, float] = field(default_factory=dict)  # seconds of each part, and in total
+    weights: Array | None = None  # of the rows of the problem, whose noise is noise / weight; None: counts
+    noise_function: NoiseFunction | None = (
+        None  # by what factor noise differs between inputs; None: it is constant
+    )
 
     # What was fitted.
 
@@ -96,12 +101,16 @@ class Fit:
     @property
     def data(self) -> Rows:
         """The rows of the problem, in scaled units."""
-        return Rows(self.posterior.problem.X, self.posterior.problem.y, self.counts, self.scatter)
+        problem, W = self.posterior.problem, self.weights
+        logs = None if W is None else self.counts * np.log(W / self.counts)
+        return Rows(problem.X, problem.y, self.counts, self.scatter, weights=W, log_weights=logs)
 
-    def observations(self) -> tuple[Array, Array]:
-        """The rows in their own units, as well as the fit knows them."""
-        X, y = self.data.observations()
-        return self.scaling.original(X), self.scaling.mean(y)
+    def observations(self) -> tuple[Array, Array, Array | None]:
+        """The rows in their own units with their weights, as well as the fit knows them."""
+        X, y, weights = self.data.observations()
+        if self.noise_function is not None and weights is not None:
+            weights = weights * self.noise_function(X)
+        return self.scaling.original(X), self.scaling.mean(y), weights
 
     @property
     def learned(self) -> bool:
@@ -139,8 +148,23 @@ class Fit:
         """Scaled standard deviations in units of y: not by their squares, which vanish below 1e-160."""
         return self.scaling.size(size, self.own_variances)
 
+    def noise_at(self, X: Array) -> float | Array:
+        """The noise variance of a new observation at X, both in scaled units: a number or one per target
+        where it is the same everywhere, else (m,) or (m, t)."""
+        return (
+            self.noise
+            if self.noise_function is None
+            else np.multiply.outer(self.noise_function(X), self.noise)
+        )
+
+    def weights_at(self, X: Array, weights: Array | None) -> Array | None:
+        """The weights of more rows, such that their noise is noise / weight."""
+        if self.noise_function is None:
+            return weights
+        return (1.0 if weights is None else weights) / self.noise_function(X)
+
     def noise_of(self, target: int) -> float:
-        """The noise of one target, in scaled units."""
+        """The noise of one target, in scaled units: its mean, if it varies."""
         return float(np.broadcast_to(self.noise, self.targets)[target])
 
     def unit_of(self, target: int) -> tuple[float, float]:

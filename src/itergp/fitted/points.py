@@ -89,7 +89,7 @@ class TestData(Points):
     inputs: np.ndarray
     targets: np.ndarray
     rows: np.ndarray
-    one_noise: float
+    noises: np.ndarray  # (n,): of all rows of the test data
     note: str
 
     source: str = "test data"
@@ -104,7 +104,7 @@ class TestData(Points):
 
     @property
     def noise(self) -> np.ndarray:
-        return np.full(self.rows.size, self.one_noise)
+        return self.noises[self.rows]
 
     def path(self, ranks: np.ndarray, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
         return path_at(self.posterior, self.X, ranks, neighbours)
@@ -296,7 +296,7 @@ def _in_turn(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
     )
 
 
-def from_test_data(posterior: Posterior, X: np.ndarray, y: np.ndarray, noise: float) -> TestData:
+def from_test_data(posterior: Posterior, X: np.ndarray, y: np.ndarray, noise: float | np.ndarray) -> TestData:
     rows = chosen_rows(len(X), affordable(posterior))
     some = (
         f"{rows.size:,} of the {len(X):,} rows of the test data, chosen at random"
@@ -304,7 +304,8 @@ def from_test_data(posterior: Posterior, X: np.ndarray, y: np.ndarray, noise: fl
         else ""
     )
     note = some or f"All {len(X):,} rows of the test data"
-    return TestData(posterior, X, y[:, None] if y.ndim == 1 else y, rows, noise, f"{note}.")
+    noises = np.broadcast_to(noise, (len(X),))
+    return TestData(posterior, X, y[:, None] if y.ndim == 1 else y, rows, noises, f"{note}.")
 
 
 def from_folds(posterior: Posterior, counts: np.ndarray, neighbours: int, learned: bool) -> HeldOut:

@@ -1,5 +1,7 @@
 """Predictions of a fit, in the units of the data."""
 
+from typing import Any
+
 import numpy as np
 
 from itergp.fitted.fit import Fit
@@ -13,37 +15,41 @@ MOST = 2**15  # test points at once: the rows near them take 30 MB, and Ctrl-C t
 
 def mean(fit: Fit, X: Array) -> Array:
     """(m,) or (m, t)"""
-    return fit.scaling.mean(_marginals(fit, X, False)[0])
+    return fit.scaling.mean(_marginals(fit, fit.scaling.inputs(X), False)[0])
 
 
 def mean_and_std(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
     """Each (m,) or (m, t); of a new observation, or of the latent function."""
+    X = fit.scaling.inputs(X)
     mean, variance = _marginals(fit, X, True)
     assert variance is not None
-    return fit.scaling.mean(mean), fit.size(np.sqrt(variance + _noise(fit, include_noise)))
+    return fit.scaling.mean(mean), fit.size(np.sqrt(variance + _noise(fit, X, include_noise)))
 
 
 def mean_and_cov(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
     """Of all points together: the same means and variances as of each alone."""
-    covariance = fit.process.cov(fit.scaling.inputs(X))
-    covariance[np.diag_indices(len(X))] += _noise(fit, include_noise)
+    Z = fit.scaling.inputs(X)
+    covariance = fit.process.cov(Z)
+    covariance[np.diag_indices(len(X))] += _noise(fit, Z, include_noise)
     return mean(fit, X), fit.variance(covariance)
 
 
 def sample(fit: Fit, X: Array, number: int, rng: np.random.RandomState, include_noise: bool = True) -> Array:
     """Joint draws (m, number) or (m, t, number)."""
-    draws = fit.process.sample(fit.scaling.inputs(X), number, seed=int(rng.randint(2**31 - 1)))
-    draws = draws + np.sqrt(_noise(fit, include_noise)) * rng.standard_normal(draws.shape)
+    Z = fit.scaling.inputs(X)
+    draws = fit.process.sample(Z, number, seed=int(rng.randint(2**31 - 1)))
+    draws = draws + np.sqrt(_noise(fit, Z, include_noise)) * rng.standard_normal(draws.shape)
     return np.moveaxis(fit.scaling.mean(draws), 0, -1)
 
 
 def decompose(fit: Fit, X: Array, passes: int | None = None) -> Parts:
     """The variance of a new observation, taken apart."""
-    parts = fit.process.decompose(fit.scaling.inputs(X), passes=passes)
+    X = fit.scaling.inputs(X)
+    parts = fit.process.decompose(X, passes=passes)
     return Parts(
         mathematical=fit.variance(parts.mathematical),
         computational=fit.variance(parts.computational),
-        noise=fit.variance(np.full((len(X), *np.shape(fit.noise)), fit.noise)),
+        noise=fit.variance(np.broadcast_to(fit.noise_at(X), (len(X), *np.shape(fit.noise)))),
         computational_lower=fit.variance(parts.computational_lower),
         computational_upper=fit.variance(parts.computational_upper),
         exact=parts.exact,
@@ -60,6 +66,13 @@ def certify(fit: Fit, X: Array) -> Certificate:
     )
 
 
+def noise(fit: Fit) -> Any:
+    """The noise variance in units of y squared: where it varies, as a function of X in those of the data."""
+    if fit.noise_function is None:
+        return fit.variance(np.array(fit.noise))
+    return lambda X: fit.variance(np.asarray(fit.noise_at(fit.scaling.inputs(X))))
+
+
 def as_process(fit: Fit) -> Unscaled:
     """The fit as a Gaussian process in the units of the data."""
     return Unscaled(fit.process, fit.scaling, fit.own_variances)
@@ -71,8 +84,8 @@ def batch(fit: Fit) -> int:
 
 
 def _marginals(fit: Fit, X: Array, with_variance: bool) -> tuple[Array, Array | None]:
-    """Means, and latent variances if asked, in scaled units."""
-    X, process, size = fit.scaling.inputs(X), fit.process, batch(fit)
+    """Means, and latent variances if asked; all in scaled units."""
+    process, size = fit.process, batch(fit)
     batches = (process.at(X[i : i + size]) for i in range(0, len(X), size))
     if not with_variance:
         return np.concatenate([some.mean for some in batches]), None
@@ -80,5 +93,6 @@ def _marginals(fit: Fit, X: Array, with_variance: bool) -> tuple[Array, Array | 
     return np.concatenate(means), np.concatenate(variances)
 
 
-def _noise(fit: Fit, include_noise: bool) -> float | Array:
-    return fit.noise if include_noise else 0.0
+def _noise(fit: Fit, X: Array, include_noise: bool) -> float | Array:
+    """At inputs in scaled units."""
+    return fit.noise_at(X) if include_noise else 0.0

@@ -119,7 +119,6 @@ def _points(
         )
     X, y = fit.scaling.inputs(X), fit.scaling.targets(y)
     if len(posteriors) == 1:
-        return from_test_data(posteriors[0], X, y, fit.noise_of(0))
-    return EachTarget(
-        tuple(from_test_data(one, X, y[:, t], fit.noise_of(t)) for t, one in enumerate(posteriors))
-    )
+        return from_test_data(posteriors[0], X, y, fit.noise_at(X))
+    noise = np.broadcast_to(fit.noise_at(X), (len(X), fit.targets))
+    return EachTarget(tuple(from_test_data(one, X, y[:, t], noise[:, t]) for t, one in enumerate(posteriors)))

@@ -28,13 +28,13 @@ class Scaling:
     y_scale: Array
 
     @staticmethod
-    def of(X: Array, y: Array) -> "Scaling":
+    def of(X: Array, y: Array, weights: Array | None = None) -> "Scaling":
         """To mean 0 and standard deviation 1; what is constant is only shifted.
 
         A few values far from all others do not set the unit of a feature. Those of a target do: Gaussian
-        noise has to explain them, whatever the unit.
+        noise has to explain them, whatever the unit. Weights enter the mean and the size of y.
         """
-        return Scaling(*centre_and_spread(_bounded("X", X)), *_mean_and_scale(_bounded("y", y)))
+        return Scaling(*centre_and_spread(_bounded("X", X)), *_mean_and_scale(_bounded("y", y), weights))
 
     @staticmethod
     def none(X: Array, y: Array) -> "Scaling":
@@ -150,10 +150,13 @@ class Parts(Shares):
         return self.mathematical + self.computational
 
 
-def _mean_and_scale(A: Array) -> tuple[Array, Array]:
+def _mean_and_scale(A: Array, weights: Array | None) -> tuple[Array, Array]:
     unit = binary_unit(A)
     A = A / unit
     mean, scale = A.mean(axis=0), A.std(axis=0)
+    if weights is not None:
+        mean = np.average(A, axis=0, weights=weights)
+        scale = np.sqrt(np.average((A - mean) ** 2, axis=0, weights=weights))
     return unit * mean, np.where(scale > CONSTANT * np.abs(A).max(axis=0), unit * scale, 1.0)
 
 

@@ -113,7 +113,7 @@ def _observe(
         if gram.dtype == np.float32:
             Q = Q.astype(np.float32).astype(np.float64)  # the rounded vectors are the actions
         KQ = gram.multiply(Q, tick)
-    shares = Q.T @ sp.diags_array(1.0 / rows.counts) @ Q
+    shares = Q.T @ sp.diags_array(1.0 / rows.precision) @ Q
     shares = shares.toarray() if sp.issparse(shares) else shares
     tau = gram.rounding(rows.n, np.linalg.norm(KQ, axis=0), "float64" if sp.issparse(Q) else None)
     G = np.asarray(Q.T @ KQ)

@@ -69,7 +69,7 @@ def _evaluate(rows: Rows, kernel: Kernel, noise: float, compute: Compute, tick: 
         L, _ = cholesky(gram, rows.N(noise), tick)
         value, W = value_and_weights(rows, L, tick)
         slopes = gram.symmetric_gradient(W, tick)
-    return per_observation(rows, noise, value, slopes, float((np.diag(W) / rows.counts).sum()))
+    return per_observation(rows, noise, value, slopes, float((np.diag(W) / rows.precision).sum()))
 
 
 def value_and_weights(rows: Rows, L: np.ndarray, tick: Tick = no_tick) -> tuple[float, np.ndarray]:

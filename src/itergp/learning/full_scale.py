@@ -71,7 +71,7 @@ class FullScaleLikelihood:
         return sound(kernel, lambda: self._evaluate(kernel, noise))
 
     def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
-        rows, share, Z = self.rows, 1.0 / self.rows.counts, slice(0, self.size)
+        rows, share, Z = self.rows, 1.0 / self.rows.precision, slice(0, self.size)
         gram, of_Z = (Gram(kernel, X, self.compute) for X in (rows.X, rows.X[Z]))
         L = _factor(gram, rows.X[Z], noise * share[Z], kernel)
         A = _solved(L, gram.dense(rows.X[Z], rows.X))

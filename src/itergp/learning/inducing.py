@@ -121,7 +121,7 @@ class StochasticBound:
         step = 1.0 if self.calls == 0 else self.step  # at first there is nothing to keep
         with jax.enable_x64(True):
             tree, size = as_tree(kernel, np.float64), np.float64(rows.n / self.batch)
-            batch = (rows.X[chosen] - start, rows.Y[chosen], rows.counts[chosen])
+            batch = (rows.X[chosen] - start, rows.Y[chosen], rows.precision[chosen])
             (value, q), (slopes, slope) = _bound(
                 tree,
                 np.float64(noise),
@@ -146,11 +146,11 @@ def _bound(
 ) -> Any:
     """The batch's estimate of the negative bound, the updated q, and the gradient in kernel and noise with
     that q fixed."""
-    X, y, counts = batch
+    X, y, weights = batch
     t, m = y.shape[1], Z.shape[0]
 
     def negative_bound(kernel: Any, noise: Any) -> Any:
-        N = noise / counts
+        N = noise / weights
         K_ZZ = differentiable(kernel, Z, Z)
         L = jnp.linalg.cholesky(K_ZZ + SMALL_JITTERS[0] * jnp.trace(K_ZZ) / m * jnp.eye(m))
         A = solve_triangular(L, differentiable(kernel, Z, X), lower=True)

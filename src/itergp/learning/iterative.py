@@ -145,7 +145,7 @@ class IterativeLikelihood:
         GU = 0.5 * t * (nystrom.scaled() - p @ (p.T @ nystrom.U) / s)
         slopes = added(slopes, nystrom.gradient(GU)[0])
         in_N = 0.5 * (t / s * (p * (u - p)).sum(axis=1) - (alpha**2).sum(axis=1))
-        slope = float((in_N / rows.counts).sum()) + 0.5 * t * nystrom.noise_share() / noise
+        slope = float((in_N / rows.precision).sum()) + 0.5 * t * nystrom.noise_share() / noise
         return per_observation(rows, noise, value, slopes, slope)
 
     def _solve(self, product: Product, nystrom: Nystrom, z: np.ndarray) -> tuple["Solved", np.ndarray]:

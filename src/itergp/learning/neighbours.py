@@ -5,7 +5,7 @@ The product of these conditionals is a density of all data, and those of a rando
 without bias. With as many neighbours as rows it is the log marginal likelihood itself, by the chain rule.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,8 +42,7 @@ class NeighbourLikelihood:
         size = rows.n if batch is None else min(batch, rows.n)
         chosen = np.arange(rows.n) if size == rows.n else np.sort(rng.choice(rows.n, size, replace=False))
         gram, m = Gram(kernel, rows.X, compute), max(1, min(neighbours, rows.n - 1))
-        ordered = replace(rows, X=rows.X[order], y=rows.y[order], counts=rows.counts[order])
-        return NeighbourLikelihood(ordered, gram.earlier(order, m, chosen, tick), tick)
+        return NeighbourLikelihood(rows.reordered(order), gram.earlier(order, m, chosen, tick), tick)
 
     @property
     def batch(self) -> int:
@@ -54,7 +53,7 @@ class NeighbourLikelihood:
         return sound(kernel, lambda: self._evaluate(kernel, noise))
 
     def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
-        rows, share = self.rows, 1.0 / self.rows.counts
+        rows, share = self.rows, 1.0 / self.rows.precision
         values, slopes, slope = self.given.likelihood(kernel, rows.Y, noise * share, share, self.tick)
         scale = rows.n / self.batch
         return per_observation(

@@ -200,7 +200,9 @@ class SharedLikelihood:
             name: total / scale for name, scale in parameters(kernel).items() if not name.startswith(path)
         }
         slopes[self.shared.path] = -2.0 * np.array([in_distance - in_chosen.sum(), *in_chosen]) / lengthscales
-        return per_observation(self.rows, noise, value, slopes, float((np.diag(W) / self.rows.counts).sum()))
+        return per_observation(
+            self.rows, noise, value, slopes, float((np.diag(W) / self.rows.precision).sum())
+        )
 
     def gains(self, kernel: Kernel, noise: float) -> np.ndarray:
         """For each feature, the slope of the likelihood in e when k is multiplied by 1 + e h(x_c) h(x'_c)."""

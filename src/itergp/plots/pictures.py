@@ -1,6 +1,6 @@
 """The four plots: a posterior, its parts, a run, and calibration."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +53,7 @@ def plot_posterior(
     limits: tuple[float, float] | None = None,
     points: int = 200,
     target: int = 0,
-    noise: ArrayLike | None = None,
+    noise: ArrayLike | Callable[[np.ndarray], ArrayLike] | None = None,
     names: Sequence[str] | None = None,
     axis: "Axes | None" = None,
 ) -> "Axes":
@@ -62,7 +62,7 @@ def plot_posterior(
     X and y are the data to draw; by default those the process was conditioned on. With several features the
     plot is a slice: along `feature` (a number, or one of `names`; by default the one along which the mean
     changes most), with the others fixed `at` a point (by default the median of the data). `noise`, a variance
-    or one per target, adds the limits of a new observation.
+    or one per target, or a function of X, adds the limits of a new observation.
     """
     data = data_for(process, X, y)
     slices = slices_for(process, data, at, limits)
@@ -76,7 +76,8 @@ def plot_posterior(
     axis = axis_for(axis)
     plot_line(axis, line.t, mean, combined, mathematical, exact)
     if noise is not None:
-        half = 2 * np.sqrt(combined + _of_target(noise, target))
+        there = column(np.asarray(noise(line.X)), target) if callable(noise) else _of_target(noise, target)
+        half = 2 * np.sqrt(combined + there)
         for side, label in ((mean - half, "new observation"), (mean + half, None)):
             axis.plot(line.t, side, color=GREY, lw=0.9, ls="--", label=label)
     if data is not None and data.y is not None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from itergp.fitted import choice
-from itergp.report.measure import fitted, quality, share
+from itergp.report.measure import fitted, noise, quality, share
 from itergp.report.measure.slices import slices
 from itergp.report.measure.subject import Subject, Target
 from itergp.report.page import parts
@@ -84,6 +84,14 @@ SECTIONS = (
         ),
         of_target={"residuals": quality.residuals},
         in_browser=True,
+    ),
+    Section(
+        "noise",
+        "Is the noise the same everywhere?",
+        parts.noise,
+        "Whether squared errors, in predicted standard deviations, depend on a feature or on the prediction, "
+        "and whether there are more large ones than a normal distribution has.",
+        of_target={"noise": noise.noise},
     ),
     Section(
         "worst",

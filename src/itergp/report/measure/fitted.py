@@ -1,11 +1,11 @@
 """What was fitted, and how: read from the model; nothing is computed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from itergp.data.rows import Rows
 from itergp.fitted import choice
 from itergp.fitted.regime import regime
 from itergp.learning.parameters import NOISE_FREE, RANGES, Space
@@ -84,14 +84,15 @@ def hyperparameters(subject: Subject) -> Table:
     """Each with the range in which it was sought; in units of the scaled data."""
     fit, names = subject.fit, subject.names
     learned, learned_noise = fit.learned, fit.learned and fit.free.noise
-    data = Rows.of(fit.posterior.problem.X, subject.b, fit.counts, fit.scatter)
+    unit = fit.data.unit  # weights have the mean 1 where noise is learned
+    data = replace(fit.data, y=subject.b).per(unit)
     own = data.variances if fit.own_variances else data.variance
     # a noise below its range was sought in that of data without noise
-    noise_free = learned_noise and np.any(np.asarray(fit.noise) < 0.99 * RANGES.noise[0] * own)
+    noise_free = learned_noise and np.any(np.asarray(fit.noise) / unit < 0.99 * RANGES.noise[0] * own)
     ranges = NOISE_FREE if noise_free else RANGES
-    space = Space.of(fit.kernel, fit.noise, data, learned_noise, ranges=ranges)
+    space = Space.of(fit.kernel, fit.noise / unit, data, learned_noise, ranges=ranges)
     low, high = np.exp(space.lower), np.exp(space.upper)
-    hit = set(space.at_bounds(space.vector(fit.kernel, fit.noise))) if learned else set()
+    hit = set(space.at_bounds(space.vector(fit.kernel, fit.noise / unit))) if learned else set()
     rows, start = Table(), 0
     for path, value in parameters(fit.kernel).items():
         values = np.atleast_1d(np.asarray(value, dtype=np.float64))
@@ -105,7 +106,7 @@ def hyperparameters(subject: Subject) -> Table:
     told = np.ones(data.t, dtype=bool) if fit.first_rows is None else fit.first_rows.told
     for j, name in enumerate(space.noise_names):
         sought = learned_noise and told[j]  # a target of equal values has told nothing about its noise
-        noise = (low[start + j], high[start + j]) if sought else None
+        noise = (unit * low[start + j], unit * high[start + j]) if sought else None
         of = f" of {subject.targets[j]}" if fit.own_variances else ""
         words = f"the noise variance{of}"
         rows.append(_row(name, fit.noise_of(j), noise, sought and name in hit, words))

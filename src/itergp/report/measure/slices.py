@@ -30,7 +30,7 @@ def slices(target: Target) -> list[Json]:
                 "mean": target.back(means[:, some]),
                 "combined": target.unit**2 * there.variances[:, some],
                 "mathematical": None if mathematical is None else target.unit**2 * mathematical[some],
-                "noise": target.noise,
+                "noise": target.noise_at(line.X),
                 "held_at": held_at(subject.names, back[0], spreads, j),
                 "near": {
                     "x": scaling.x_mean[j] + scaling.x_scale[j] * X[line.rows, j],

@@ -110,6 +110,14 @@ class Target:
     def noise(self) -> float:
         return self.unit**2 * self.subject.fit.noise_of(self.number)
 
+    def noise_at(self, X: np.ndarray) -> float | np.ndarray:
+        """At inputs in scaled units: a number where it is the same everywhere."""
+        fit = self.subject.fit
+        if fit.noise_function is None:
+            return self.noise
+        noise = np.asarray(fit.noise_at(X))
+        return self.unit**2 * (noise if noise.ndim == 1 else noise[:, self.number])
+
     @cached_property
     def training_y(self) -> np.ndarray:
         """All observations of the fit, in scaled units."""

@@ -20,8 +20,8 @@ function drawSlices(host, target) {
 
 /** What of a slice must be visible: the data and the final band, and of earlier, wider bands some more on each side. */
 function sliceExtent(slice) {
-  const last = list(slice.mean).length - 1, noise = isNumber(slice.noise) ? slice.noise : 0;
-  const spread = (k, sign) => list(slice.mean[k]).map((m, i) => edge(m, (atPosition(slice.combined, k) ?? [])[i] + noise, sign));
+  const last = list(slice.mean).length - 1, noise = noiseOf(slice);
+  const spread = (k, sign) => list(slice.mean[k]).map((m, i) => edge(m, (atPosition(slice.combined, k) ?? [])[i] + noise(i), sign));
   const core = extent(spread(last, 1), spread(last, -1), slice.near?.y);
   const all = extent(core, slice.mean.map((_, k) => [spread(k, 1), spread(k, -1)]));
   if (!core) return all;
@@ -73,14 +73,19 @@ function drawSlice(host, slice, target, y, alone) {
   return update;
 }
 
+/** The noise variance at a point of a slice: the same everywhere, or one for each point. */
+function noiseOf(slice) {
+  return i => { const one = isNumber(slice.noise) ? slice.noise : list(slice.noise)[i]; return isNumber(one) ? one : 0; };
+}
+
 /** Mean, the edges of the bands and the standard deviations of the parts after so much computation. */
 function bands(slice, k) {
   const mean = list(atPosition(slice.mean, k)), combined = list(atPosition(slice.combined, k)), math = list(slice.mathematical);
-  const noise = isNumber(slice.noise) ? slice.noise : 0;
+  const noise = noiseOf(slice);
   const inner = mean.map((_, i) => (isNumber(math[i]) && isNumber(combined[i]) ? Math.min(math[i], combined[i]) : combined[i]));
   const pair = of => [-1, 1].map(sign => mean.map((m, i) => edge(m, of(i), sign)));
   return {
-    mean, inner: pair(i => inner[i]), outer: pair(i => combined[i]), observed: pair(i => combined[i] + noise),
+    mean, inner: pair(i => inner[i]), outer: pair(i => combined[i]), observed: pair(i => combined[i] + noise(i)),
     math: mean.map((_, i) => (isNumber(math[i]) ? Math.sqrt(Math.max(0, math[i])) : null)),
     comp: mean.map((_, i) => (isNumber(math[i]) && isNumber(combined[i]) ? Math.sqrt(Math.max(0, combined[i] - math[i])) : null)),
   };

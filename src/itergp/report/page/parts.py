@@ -160,6 +160,19 @@ def bands(numbers: Json) -> str:
     return Figure("slices", BANDS, legend=legend).html()
 
 
+def noise(numbers: Json) -> str:
+    """What squared errors say about the noise, for each target; nothing where points are too few."""
+    found = [
+        (target.get("name"), part(target, "noise", "sentences")) for target in numbers.get("targets") or []
+    ]
+    several = len(found) > 1
+    return "".join(
+        (f"<h3>{name(of)}</h3>" if several else "") + "".join(f"<p>{prose(one)}</p>" for one in sentences)
+        for of, sentences in found
+        if sentences
+    )
+
+
 def worst_tables(numbers: Json) -> str:
     """For each target the points that surprised the model most; the browser shows those of the chosen one."""
     return "\n".join(_worst(target, i, numbers) for i, target in enumerate(numbers.get("targets") or []))

@@ -1,0 +1,135 @@
+"""`noise="heteroscedastic"`: after kernel and noise are learned, how the noise varies, and both again."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from itergp.data.rows import Rows
+from itergp.estimator.budgets import LEARNING_SHARE
+from itergp.estimator.clock import Clock
+from itergp.estimator.hyperparameters import Hyperparameters, Plan, centred_rows
+from itergp.estimator.progress import Watch
+from itergp.learning.candidates import Candidate, rescaled
+from itergp.learning.endings import Ending
+from itergp.learning.heldout import Scores
+from itergp.learning.run import Learned, Timed, ending
+from itergp.learning.training import learn_rows
+from itergp.learning.varying import Errors, held_out_errors, learned_function
+
+ROUNDS = 2
+
+Reweighted = Callable[[np.ndarray], Rows]  # the rows of the problem, for g at all rows of the data
+
+
+@dataclass(eq=False)
+class Rounds(Timed):
+    """The clock of all rounds."""
+
+    seconds: float | None
+    began: float = field(default_factory=time.perf_counter)
+    ended: Ending = Ending.CONVERGED
+
+
+def varying(
+    plan: Plan, found: Hyperparameters, X: np.ndarray, rows: Reweighted, clock: Clock, watch: Watch
+) -> Hyperparameters:
+    """What was learned for constant noise, or for noise that varies where held-out errors show it.
+
+    Whatever ends it, the clock or Ctrl-C, what the last complete round has found is valid.
+    """
+    if found.learned is None or not np.any(plan.learnable) or watch.interrupts.asked:
+        return found
+    total = clock.budget.seconds
+    spent = time.perf_counter() - clock.began
+    rounds, best = Rounds(None if total is None else max(1e-3, LEARNING_SHARE * total - spent)), found
+    with ending(rounds), watch.interrupts.raised():
+        for number in range(ROUNDS):
+            after = _round(plan, best, X, rows, rounds, ROUNDS - number, watch)
+            if after is None:
+                break
+            best = after
+        if best is not found and plan.start.chosen:
+            best = _rescaled(plan, best, X, rows, rounds)
+    return best
+
+
+def _round(
+    plan: Plan,
+    found: Hyperparameters,
+    X: np.ndarray,
+    rows: Reweighted,
+    rounds: Rounds,
+    left: int,
+    watch: Watch,
+) -> Hyperparameters | None:
+    """g by the errors of this model, then kernel and noise for this g; None if noise does not vary."""
+    seconds = None if rounds.seconds is None else rounds.left / (2 * left)
+    errors = _errors(plan, found, X, rows, rounds)
+    function = learned_function(errors, plan.seed, seconds, plan.compute, rounds.tick)
+    if function is None:
+        return None
+    level = float(function(plan.data.X).mean())
+    function = function.with_mean_one(plan.data.X)
+    told = centred_rows(plan, rows(function(X)))
+    unit, noise = told.unit, level * _of_told(plan, found.noise)
+    how: dict[str, Any] = {"seed": plan.seed, "callback": watch.learned, "compute": plan.compute}
+    learned = learn_rows(
+        told.per(unit),
+        found.kernel,
+        noise / unit,
+        plan.free.noise,
+        plan.method,
+        fixed=plan.start.held,
+        seconds=None if rounds.seconds is None else max(1e-3, rounds.left / (2 * left)),
+        **how,
+    )
+    return replace(
+        found,
+        kernel=learned.kernel,
+        noise=_with_told(plan, found.noise, unit * learned.noise),
+        learned=_joined(found.learned, learned),
+        function=function,
+    )
+
+
+def _rescaled(
+    plan: Plan, found: Hyperparameters, X: np.ndarray, rows: Reweighted, rounds: Rounds
+) -> Hyperparameters:
+    """Scale and noise by one factor where held-out errors say that all variances are off by it, as where a
+    kernel was chosen for constant noise."""
+    errors = _errors(plan, found, X, rows, rounds)
+    variances = errors.variances(np.log(_factors(plan, found, errors.X)))
+    factor = Scores(errors.errors, variances).factor
+    after = rescaled(Candidate("", found.kernel, found.noise), factor)
+    return replace(found, kernel=after.kernel, noise=after.noise)
+
+
+def _errors(plan: Plan, found: Hyperparameters, X: np.ndarray, rows: Reweighted, rounds: Rounds) -> Errors:
+    told = centred_rows(plan, rows(_factors(plan, found, X)))
+    noise, g = _of_told(plan, found.noise), _factors(plan, found, told.X)
+    return held_out_errors(told, g, found.kernel, noise, plan.seed, plan.compute, rounds.tick)
+
+
+def _factors(plan: Plan, found: Hyperparameters, X: np.ndarray) -> np.ndarray:
+    """g at X."""
+    return np.ones(len(X)) if found.function is None else found.function(X)
+
+
+def _of_told(plan: Plan, noise: Any) -> Any:
+    return np.asarray(noise)[plan.told] if np.ndim(noise) else noise
+
+
+def _with_told(plan: Plan, before: Any, noise: Any) -> Any:
+    """The noise of all targets, where some tell nothing and keep theirs."""
+    if not np.ndim(before):
+        return noise
+    after = np.array(before)
+    after[plan.told] = noise
+    return after
+
+
+def _joined(before: Learned | None, after: Learned) -> Learned:
+    return after if before is None else replace(after, trace=before.trace + after.trace)
