@@ -182,6 +182,11 @@ def first_places(X: Array) -> Array:
     return _groups(X)[0]
 
 
+def places(X: Array) -> Array:
+    """The number of the distinct row, in the order of `merge_rows`, that each row of X is."""
+    return _groups(X)[1]
+
+
 def merge_rows(X: Array, y: Array) -> Rows:
     """Merge identical rows of X; -0.0 equals 0.0."""
     return _merge(X, y, _ones(X))

@@ -26,6 +26,7 @@ from itergp.estimator.schedules import (
 )
 from itergp.fitted.first_rows import FirstRows, telling
 from itergp.fitted.fit import Fit, Noise, Trace
+from itergp.fitted.observed import Observed
 from itergp.fitted.units import Scaling
 from itergp.learning.heldout import blocks
 from itergp.linalg.compute import Compute, fitting, peak_bytes, require_bytes
@@ -71,6 +72,7 @@ def fit_rows(
     residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), inputs, targets)
     first = FirstRows.of(X, y, residual, plan.learns, before)
     plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(groups, inputs, plan.data))
+    observed = Observed.of(plan.data, inputs, targets, plan.groups)
     watch.checkpoint, found = open_checkpoint(checkpoint, plan)
     clock.lap("prepare")
     with watch:
@@ -92,6 +94,7 @@ def fit_rows(
                 asked=asked,
                 names=names,
                 first_rows=first,
+                observed=observed,
             )
 
         watch.begin("acting")
@@ -128,7 +131,8 @@ def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch) -> Fit:
     with watch:
         posterior = update(fit.posterior, old, more, fit.noise, clock, reporter(watch), watch.interrupts)
     first = None if first is None else first.bounded()
-    fit = replace(fit, counts=more.counts, scatter=more.scatter, first_rows=first)
+    observed = None if fit.observed is None else fit.observed.after(old, X, y, more)
+    fit = replace(fit, counts=more.counts, scatter=more.scatter, first_rows=first, observed=observed)
     return _acted_on(fit, posterior, clock)
 
 
@@ -148,6 +152,7 @@ def _acted_on(fit: Fit, posterior: Posterior, clock: Clock) -> Fit:
         posterior=believed(posterior, fit.noise, fit.counts),
         trace=replace(fit.trace, steps=posterior.trace, peak_bytes=peak),
         timings=clock.after(fit.timings),
+        calibration=None,
     )
 
 

@@ -125,6 +125,34 @@ def exact_without(posterior: Posterior, F: np.ndarray) -> tuple[np.ndarray, np.n
     return problem.with_prior_mean(X, update), _latent(A, posterior, F)
 
 
+def exact_without_each(posterior: Posterior, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The exact GP from all rows but one, at that one, for each of `rows` in turn.
+
+    With a = (K_hat^{-1})_ii: mean y_i - v_i / a, variance of the latent function 1 / a - N_i.
+    """
+    problem, state = posterior.problem, posterior.state
+    E = state.factor.solve(state.basis.rows(rows)[:, : state.rank].T, state.rank)
+    a, v, X = (E**2).sum(axis=0), state.representer_weights[rows], problem.X[rows]
+    k0 = problem.prior.var(X)
+    latent = np.clip(1.0 / a - problem.N[rows], problem.variance_floor(k0), k0)
+    return problem.with_prior_mean(X, problem.b[rows] - (v.T / a).T), latent
+
+
+def predicted_without(
+    posterior: Posterior, F: np.ndarray, which: np.ndarray, neighbours: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the latent function at `which` of F, as the posterior predicts: exactly, or with
+    so many local actions on rows outside F."""
+    if posterior.rank == posterior.problem.n:
+        mean, variance = exact_without(posterior, F)
+        return mean[which], variance[which]
+    fold = WithoutFold.of(posterior, F)
+    if neighbours:
+        return fold.local(neighbours, which)
+    path = fold.path(np.array([posterior.rank]))
+    return path.mean[0][which], path.var[0][which]
+
+
 def exact_variance_without(posterior: Posterior, L: np.ndarray, F: np.ndarray) -> np.ndarray:
     """The exact GP's variance at F from the rows outside F; L L^T = K_hat."""
     unit = np.zeros((len(L), F.size))
