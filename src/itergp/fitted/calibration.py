@@ -197,7 +197,7 @@ def _held_out(posterior: Posterior, folds: list[Array], rows: Array, neighbours:
 def _with_the_others(
     mean: Array, latent: Array, together: Array, y: Array, counts: Array, noise: Array
 ) -> tuple[Array, Array]:
-    """Given also the others at the same place: all but y of `counts` observations with the mean `together`."""
+    """Given also the others at the same place: of `counts` with the mean `together`, all but y."""
     others = np.maximum(counts - 1, 1)
     rest = (counts[:, None] * together - y) / others[:, None]
     variance = noise / others

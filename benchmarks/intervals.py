@@ -1,0 +1,166 @@
+"""Claim: conformal intervals contain the share of new observations that they say, on all sets whose new rows
+are exchangeable with the known ones; Gaussian intervals do not.
+
+Coverage and mean width of 50, 80, 95 and 99 % intervals at up to 4,000 test rows, on twelve made sets and the
+seven real ones (interval_problems.py; 5,000 training rows of each at random), three splits each. Widths are in
+standard deviations of y. Levels for which there are too few rows are left out.
+
+    python benchmarks/intervals.py [--names bike skewed] [--splits 3] [--records intervals.jsonl]
+                                   [--figure intervals.png]
+
+Records are appended to the file, and those that are there are not run again.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+import interval_problems as problems
+from common import print_table
+from itergp import InputError, IterGPRegressor
+from itergp.metrics import mean_and_interval
+
+LEVELS = (0.5, 0.8, 0.95, 0.99)
+METHODS = ("gaussian", "conformal")
+WITHIN = 0.015
+
+
+def measure(data):
+    """Coverage and width of each method and level, from one fit; None where a level has too few rows."""
+    begun = time.perf_counter()
+    model = IterGPRegressor(**data.settings).fit(data.X, data.y, data.groups)
+    fitted = time.perf_counter()
+    calibration = model.calibration_
+    calibrated = time.perf_counter()
+    found = {"factor": float(calibration.factor), "units": calibration.units, "rank": model.posterior_.rank}
+    for method in METHODS:
+        for level in LEVELS:
+            found[f"{method} {level}"] = one(model, data, level, method)
+    return found | {"fit_seconds": fitted - begun, "calibration_seconds": calibrated - fitted}
+
+
+def one(model, data, level, method):
+    try:
+        low, high = model.interval(data.X_new, level, method=method)
+    except InputError:
+        return None
+    inside = (low <= data.y_new) & (data.y_new <= high)
+    return [float(inside.mean()), float((high - low).mean() / data.y.std())]
+
+
+def record(name, split):
+    """The mean over the draws of a cell."""
+    found = [measure(data) for data in problems.draws(name, split)]
+    mean = {
+        key: None if value is None else np.mean([one[key] for one in found], axis=0).tolist()
+        for key, value in found[0].items()
+    }
+    return {"name": name, "split": split, "draws": len(found)} | mean
+
+
+def recorded(path):
+    if path is None or not path.exists():
+        return {}
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    return {(r["name"], r["split"]): r for r in records}
+
+
+def run_all(names, splits, path):
+    records = recorded(path)
+    for name, split in [(name, split) for name in names for split in range(splits)]:
+        if (name, split) not in records:
+            records[name, split] = record(name, split)
+            print(json.dumps(records[name, split]), flush=True)
+            if path is not None:
+                with path.open("a") as file:
+                    file.write(json.dumps(records[name, split]) + "\n")
+    return [records[name, split] for name in names for split in range(splits) if (name, split) in records]
+
+
+def summary(records, name):
+    """For each method and level: mean coverage over splits, half its 95 % interval, and mean width."""
+    found = {}
+    for key in [f"{method} {level}" for method in METHODS for level in LEVELS]:
+        values = [r[key] for r in records if r["name"] == name and r[key] is not None]
+        if values:
+            mean, half = mean_and_interval(np.array(values), axis=0)
+            found[key] = mean[0], half[0], mean[1]
+    return found
+
+
+def row(records, name):
+    found = summary(records, name)
+    cells = [
+        f"{100 * found[key][0]:.1f} ({found[key][2]:.2f})" if (key := f"{method} {level}") in found else ""
+        for method in METHODS
+        for level in LEVELS
+    ]
+    factor = np.mean([r["factor"] for r in records if r["name"] == name])
+    return [name, *cells, f"{factor:.2f}"]
+
+
+def worst(records, names, method):
+    """How far coverage is from its level at most, over all exchangeable sets."""
+    gaps = {
+        f"{name}, {level}": abs(found[key][0] - level)
+        for name in names
+        if name not in problems.NOT_EXCHANGEABLE
+        for level in LEVELS
+        if (key := f"{method} {level}") in (found := summary(records, name))
+    }
+    return max(gaps, key=gaps.get), max(gaps.values()), sum(gap <= WITHIN for gap in gaps.values()), len(gaps)
+
+
+def draw(records, names, path):
+    """Coverage less its level, for each set: Gaussian beside conformal."""
+    from itergp.experiments.style import styled  # noqa: F401  (the look of the project's figures)
+    import matplotlib.pyplot as plt
+
+    colours = dict(zip(LEVELS, plt.get_cmap("viridis")([0.05, 0.35, 0.6, 0.85]), strict=True))
+    figure, panels = plt.subplots(1, 2, sharey=True, figsize=(9, 0.28 * len(names) + 1.4))
+    for panel, method in zip(panels, METHODS, strict=True):
+        for y, name in enumerate(names):
+            found = summary(records, name)
+            for k, level in enumerate(LEVELS):
+                if f"{method} {level}" in found:
+                    gap = 100 * (found[f"{method} {level}"][0] - level)
+                    label = f"{100 * level:g} %" if y == 0 else None
+                    panel.plot(gap, y + 0.12 * (k - 1.5), "o", ms=4, color=colours[level], label=label)
+        panel.axvspan(-100 * WITHIN, 100 * WITHIN, color="0.9", zorder=0)
+        panel.axvline(0, color="0.5", lw=0.8, zorder=0)
+        panel.set(title=method.capitalize(), xlabel="coverage less its level, in %")
+        panel.set_xscale("symlog", linthresh=5)
+        panel.set_xticks([-40, -20, -5, -1.5, 0, 1.5, 5, 20, 40], ["-40", "-20", "-5", "", "0", "", "5", "20", "40"])
+    panels[0].set_yticks(range(len(names)), [f"{name} *" if name in problems.NOT_EXCHANGEABLE else name for name in names])
+    panels[0].invert_yaxis()
+    panels[1].legend(title="level", fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+
+
+def main():
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("--names", nargs="+", default=problems.NAMES)
+    arguments.add_argument("--splits", type=int, default=3)
+    arguments.add_argument("--records", type=Path)
+    arguments.add_argument("--figure", type=Path)
+    options = arguments.parse_args()
+    records = run_all(options.names, options.splits, options.records)
+    heads = [f"{method} {100 * level:g} %" for method in METHODS for level in LEVELS]
+    print_table(["set", *heads, "factor"], [row(records, name) for name in options.names])
+    for method in METHODS:
+        where, gap, right, total = worst(records, options.names, method)
+        print(f"{method}: within {WITHIN:.1%} at {right} of {total}; at most {gap:.1%} off ({where})")
+    share = [r["calibration_seconds"] / r["fit_seconds"] for r in records]
+    print(f"calibration takes {np.median(share):.1%} of the seconds of a fit (median), at most {max(share):.0%}")
+    if options.figure:
+        draw(records, options.names, options.figure)
+
+
+if __name__ == "__main__":
+    main()
