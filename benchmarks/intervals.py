@@ -1,9 +1,9 @@
 """Claim: conformal intervals contain the share of new observations that they say, on all sets whose new rows
 are exchangeable with the known ones; Gaussian intervals do not.
 
-Coverage and mean width of 50, 80, 95 and 99 % intervals at up to 4,000 test rows, on twelve made sets and the
-seven real ones (interval_problems.py; 5,000 training rows of each at random), three splits each. Widths are in
-standard deviations of y. Levels for which there are too few rows are left out.
+Coverage and mean width of 50, 80, 95 and 99 % intervals at up to 4,000 test rows, on twelve made sets and
+the seven real ones (interval_problems.py; 5,000 training rows of each at random), three splits each. Widths
+are in standard deviations of y. Levels for which there are too few rows are left out.
 
     python benchmarks/intervals.py [--names bike skewed] [--splits 3] [--records intervals.jsonl]
                                    [--figure intervals.png]
@@ -116,7 +116,6 @@ def worst(records, names, method):
 
 def draw(records, names, path):
     """Coverage less its level, for each set: Gaussian beside conformal."""
-    from itergp.experiments.style import styled  # noqa: F401  (the look of the project's figures)
     import matplotlib.pyplot as plt
 
     colours = dict(zip(LEVELS, plt.get_cmap("viridis")([0.05, 0.35, 0.6, 0.85]), strict=True))
@@ -133,8 +132,12 @@ def draw(records, names, path):
         panel.axvline(0, color="0.5", lw=0.8, zorder=0)
         panel.set(title=method.capitalize(), xlabel="coverage less its level, in %")
         panel.set_xscale("symlog", linthresh=5)
-        panel.set_xticks([-40, -20, -5, -1.5, 0, 1.5, 5, 20, 40], ["-40", "-20", "-5", "", "0", "", "5", "20", "40"])
-    panels[0].set_yticks(range(len(names)), [f"{name} *" if name in problems.NOT_EXCHANGEABLE else name for name in names])
+        panel.set_xticks(
+            [-40, -20, -5, -1.5, 0, 1.5, 5, 20, 40], ["-40", "-20", "-5", "", "0", "", "5", "20", "40"]
+        )
+    panels[0].set_yticks(
+        range(len(names)), [f"{name} *" if name in problems.NOT_EXCHANGEABLE else name for name in names]
+    )
     panels[0].invert_yaxis()
     panels[1].legend(title="level", fontsize=8)
     figure.tight_layout()
@@ -157,7 +160,9 @@ def main():
         where, gap, right, total = worst(records, options.names, method)
         print(f"{method}: within {WITHIN:.1%} at {right} of {total}; at most {gap:.1%} off ({where})")
     share = [r["calibration_seconds"] / r["fit_seconds"] for r in records]
-    print(f"calibration takes {np.median(share):.1%} of the seconds of a fit (median), at most {max(share):.0%}")
+    print(
+        f"calibration takes {np.median(share):.1%} of the seconds of a fit (median), at most {max(share):.0%}"
+    )
     if options.figure:
         draw(records, options.names, options.figure)
 

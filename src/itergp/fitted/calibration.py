@@ -53,7 +53,7 @@ class Calibration:
     def coverage(self, level: float) -> Array:
         """The share of held-out rows inside Gaussian intervals of this level, for each target."""
         inside = np.abs(self.scores) <= ndtri(0.5 + level / 2)
-        return (self.weights * inside).sum(axis=0)
+        return np.minimum((self.weights * inside).sum(axis=0), 1.0)
 
     def reach(self, level: float) -> tuple[Array, Array]:
         """Where conformal intervals end, in standard deviations from the mean: below and above.
@@ -66,7 +66,7 @@ class Calibration:
             what = "groups" if self.grouped else "rows"
             raise InputError(
                 f"level is {level!r}, and {self.units:,} {what} were held out; a conformal interval of that "
-                f"level needs {needed(level):,}. Use a lower level, more {what}, or method='gaussian'."
+                f"level needs {needed(level):,}. Use a lower level, more {what}, or a Gaussian interval."
             )
         share = (1.0 - (1.0 - level) / 2.0) * (self.units + 1) / self.units - ROUNDING
         return -_quantile(-self.scores[::-1], self.weights[::-1], share), _quantile(
@@ -123,8 +123,8 @@ def learned(fit: Fit) -> Calibration:
     if fit.observed is None:
         raise InputError(
             "This model has no calibration, and cannot learn it: its file is of an earlier version, or was "
-            "saved with refinable=False before `calibration_` was asked for. Fit it again, or use "
-            "method='gaussian' and calibrated=False."
+            "saved with refinable=False before `calibration_` was asked for. Fit it again, or use Gaussian "
+            "intervals and calibrated=False."
         )
     if isinstance(fit.posterior, TargetPosterior):
         posteriors: tuple[Posterior, ...] = fit.posterior.each
@@ -224,7 +224,7 @@ def _group_folds(groups: Array, rng: np.random.Generator, number: int) -> list[A
     if sizes.min() > FOLD_ROWS:
         raise InputError(
             f"groups have at least {sizes.min():,} rows; at most {FOLD_ROWS:,} can be held out together "
-            "without a refit. Use method='gaussian' and calibrated=False, or smaller groups."
+            "without a refit. Use smaller groups, or Gaussian intervals and calibrated=False."
         )
     number = min(number, names.size)
     fold, filled = np.full(names.size, -1), np.zeros(number, dtype=np.intp)
