@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from itergp.fitted import choice, predictions as predicted
-from itergp.fitted.calibration import LEVELS, Calibration, calibrated, sentence
+from itergp.fitted.calibration import LEVELS, Calibration, sentence
 from itergp.fitted.fit import Fit
 from itergp.fitted.price import affordable_passes, seconds_for
 from itergp.fitted.regime import regime
@@ -180,9 +180,7 @@ def _ends(fit: Fit, level: float, interval: str) -> tuple[float, float]:
     if interval == "gaussian":
         reach = float(ndtri(0.5 + level / 2))
         return -reach, reach
-    calibration = calibrated(fit).calibration
-    assert calibration is not None
-    low, high = calibration.reach(level)
+    low, high = predicted.conformal_ends(fit, level)[1]
     return float(low), float(high)
 
 

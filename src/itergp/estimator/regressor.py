@@ -231,7 +231,9 @@ class IterGPRegressor(
         check_is_fitted(self)
         reach, X = interval_reach(level), new_inputs(self, X)
         check_method(method, include_noise)
-        low, high = self.calibration_.reach(level) if method == "conformal" else (-reach, reach)
+        low, high = np.array(-reach), np.array(reach)
+        if method == "conformal":
+            self._fit, (low, high) = predictions.conformal_ends(self.fit_, level)
         mean, std = predictions.mean_and_std(self.fit_, X, include_noise)
         return mean + low * std, mean + high * std
 

@@ -195,8 +195,12 @@ def _factor(intervals: Json) -> str:
     units = f"{count(intervals.get('units'))} {'groups' if intervals.get('grouped') else 'rows'}"
     return (
         f"At {units} of the training data, held out, errors were {number(intervals.get('factor'), 3)} times "
-        "the predicted standard deviations (root mean square). A dash: too few of them for the level."
+        f"the predicted standard deviations (root mean square).{_too_few(intervals)}"
     )
+
+
+def _too_few(intervals: Json) -> str:
+    return " A dash: too few of them for the level." if None in (intervals.get("conformal") or []) else ""
 
 
 def symmetric(reach: object) -> list[float] | None:
