@@ -23,6 +23,7 @@ from itergp.validate import Array
 
 LEVELS = (0.5, 0.8, 0.95, 0.99)  # that are shown
 FOLD_ROWS = 4096  # that are held out together: their kernel matrix is formed
+APART = 0.01  # of the rows may be held out together, where folds are random
 FEWEST = 2  # units: one alone says nothing about the others
 ROUNDING = 1e-9  # of sums of weights, and of 2 / (1 - level)
 
@@ -146,7 +147,8 @@ def _of_rows(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
     assert observed is not None
     rows = chosen_rows(n, MOST) if observed.sample is None else observed.sample.rows
     distinct, place = np.unique(rows, return_inverse=True)
-    folds = [] if posteriors[0].rank == n else _random_folds(distinct, _number_of_folds(posteriors))
+    exact, number = posteriors[0].rank == n, max(FOLDS, math.ceil(distinct.size / (APART * n)))
+    folds = [] if exact else _random_folds(distinct, min(number, _affordable_folds(posteriors)))
     found, first = [], 0
     for posterior in posteriors:
         mean, latent = _held_out(posterior, folds, distinct, fit.neighbours)
@@ -167,7 +169,7 @@ def _of_groups(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
     n, groups = posteriors[0].problem.n, fit.observed.groups
     rng = np.random.default_rng([SEED, 3])
     exact = posteriors[0].rank == n
-    folds = _group_folds(groups, rng, groups.size if exact else _number_of_folds(posteriors))
+    folds = _group_folds(groups, rng, groups.size if exact else min(FOLDS, _affordable_folds(posteriors)))
     out = np.sort(np.concatenate(folds))
     each = math.ceil(MOST / np.unique(groups[out]).size)
     shuffled = rng.permutation(out)
@@ -206,10 +208,10 @@ def _with_the_others(
     return mean + gain[:, None] * (rest - mean), (1.0 - gain) * latent
 
 
-def _number_of_folds(posteriors: tuple[Posterior, ...]) -> int:
+def _affordable_folds(posteriors: tuple[Posterior, ...]) -> int:
     """So that their factorisations take a second or two."""
     work = len(posteriors) * max(1, posteriors[0].rank) ** 3
-    return int(np.clip(FOLD_WORK / work, 2, FOLDS))
+    return max(2, int(FOLD_WORK / work))
 
 
 def _random_folds(rows: Array, number: int) -> list[Array]:
