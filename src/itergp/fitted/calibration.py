@@ -6,6 +6,7 @@ variance is another matter, and stays what the theory says.
 """
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,13 @@ from itergp.fitted.formats import counted, percent
 from itergp.fitted.observed import MOST, SEED
 from itergp.fitted.points import FOLD_WORK, FOLDS, chosen_rows
 from itergp.posterior.combined import Posterior
-from itergp.posterior.holdout import exact_without_each, predicted_without, with_targets
+from itergp.posterior.holdout import (
+    WithoutFold,
+    exact_without,
+    exact_without_each,
+    inverse_factor,
+    with_targets,
+)
 from itergp.posterior.targets import TargetPosterior
 from itergp.validate import Array
 
@@ -188,12 +195,30 @@ def _held_out(posterior: Posterior, folds: list[Array], rows: Array, neighbours:
     if not folds:
         mean, latent = exact_without_each(posterior, rows)
         return _columns(mean), latent
+    exact = posterior.rank == posterior.problem.n
+    predicted: Iterable[WithoutFold | tuple[Array, Array]] = (
+        _exact_folds(posterior, folds) if exact else (WithoutFold.of(posterior, F) for F in folds)
+    )
     means, latent = np.empty((rows.size, posterior.problem.targets)), np.empty(rows.size)
-    for F in folds:
+    for F, found in zip(folds, predicted, strict=True):
         asked = np.flatnonzero(np.isin(rows, F))
-        mean, latent[asked] = predicted_without(posterior, F, np.searchsorted(F, rows[asked]), neighbours)
+        which = np.searchsorted(F, rows[asked])
+        if isinstance(found, WithoutFold):
+            mean, latent[asked] = found.predicted(neighbours, which)
+        else:
+            mean, latent[asked] = found[0][which], found[1][which]
         means[asked] = _columns(mean)
     return means, latent
+
+
+def _exact_folds(posterior: Posterior, folds: list[Array]) -> Iterator[tuple[Array, Array]]:
+    """Mean and latent variance at each fold; one triangular solve serves many of them."""
+    batch = np.cumsum([F.size for F in folds]) // FOLD_ROWS
+    for number in np.unique(batch):
+        some = [folds[k] for k in np.flatnonzero(batch == number)]
+        E = inverse_factor(posterior, np.concatenate(some))
+        for F, end in zip(some, np.cumsum([F.size for F in some]), strict=True):
+            yield exact_without(posterior, F, E[:, end - F.size : end])
 
 
 def _with_the_others(
