@@ -13,7 +13,8 @@ from common import load_raw_split
 
 NEW = 4000  # test rows
 ROWS = 2000  # of most made sets
-TRAINING = 5000  # rows of a real set, at random
+TRAINING = 2000  # rows of a real set, at random
+LARGER = {"keggdirected": 5000, "keggundirected": 5000}  # with local actions
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,11 +128,11 @@ def made(name, split, repeat=0):
     return MADE[name](np.random.default_rng([crc32(name.encode()), split, repeat]))
 
 
-def real(name, split, rows=TRAINING):
+def real(name, split):
     """Some training rows at random, and some test rows, in the units of the data."""
     name, _, blocks = name.partition(", ")
     X, y, X_new, y_new = load_raw_split(name, 0 if name == "modis" else split, NEW)
-    some = np.random.default_rng([split, 1]).permutation(len(X))[:rows]
+    some = np.random.default_rng([split, 1]).permutation(len(X))[: LARGER.get(name, TRAINING)]
     return Data(X[some], y[some], X_new, y_new, "blocks" if blocks else None)
 
 

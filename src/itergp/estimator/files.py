@@ -27,6 +27,7 @@ from itergp.storage.files import Malformed, Tensors, array_digest
 from itergp.storage.specs import decode, describe, encode, table
 from itergp.validate import choice
 
+MOST_GROUPED = 10**6  # rows whose groups a file has
 SCALING = ("x_mean", "x_scale", "y_mean", "y_scale")
 
 
@@ -45,7 +46,7 @@ def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
         "resumed_from": fit.trace.resumed_from,
         "learning": _learning_value(fit.learning),
         "candidates": [asdict(candidate) for candidate in fit.trace.candidates],
-        "observed": None if fit.observed is None or not refinable else _observed_value(fit.observed),
+        "observed": _observed_value(fit.observed) if refinable else None,
         "calibration": None if fit.calibration is None else _calibration_value(fit.calibration),
     }
 
@@ -210,7 +211,10 @@ def _candidates(value: Any) -> tuple[Considered, ...]:
     return tuple(found)
 
 
-def _observed_value(observed: Observed) -> dict[str, Any]:
+def _observed_value(observed: Observed | None) -> dict[str, Any] | None:
+    """Nothing where the groups of too many rows would fill the text of the file."""
+    if observed is None or (observed.groups is not None and observed.groups.size > MOST_GROUPED):
+        return None
     groups, sample = observed.groups, observed.sample
     return {
         "groups": None if groups is None else groups.tolist(),
@@ -231,8 +235,8 @@ def _observed(value: Any, n: int, targets: tuple[int, ...]) -> Observed | None:
         return Observed(groups)
     m = len(sample["rows"])
     rows = array_of(sample["rows"], "rows of the sample", m, least=0, whole=True)
-    if m == 0 or rows.max() >= n:
-        raise Malformed(f"the sample of observations is empty, or has rows beyond the {n} of the model.")
+    if rows.max() >= n:
+        raise Malformed(f"the sample of observations has rows beyond the {n} of the model.")
     y, order = array_of(sample["y"], "y of the sample", m, *targets), sample["order"]
     return Observed(groups, Sample(rows, y, array_of(order, "order of the sample", m, least=0.0)))
 
