@@ -1,4 +1,4 @@
-"""A slice of benchmarks/intervals.py: conformal intervals hold where Gaussian ones do not, and records are run
+"""A slice of benchmarks/intervals.py: conformal intervals hold where Gaussian ones do not; records are run
 once."""
 
 import sys
