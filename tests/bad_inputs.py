@@ -217,6 +217,39 @@ CALLS = {
     "level in percent": (lambda m: m.interval(AT, 95), "level is 95"),
     "level NaN": (lambda m: m.interval(AT, np.nan), "level is nan"),
     "level as text": (lambda m: m.interval(AT, "95%"), "level is '95%'"),
+    "level of a conformal interval": (
+        lambda m: m.interval(AT, 2, method="conformal"),
+        "level is 2; expected a",
+    ),
+    "too few rows for the level": (
+        lambda m: m.interval(AT, 0.95, method="conformal"),
+        "level is 0.95, and 24 rows were held out; a conformal interval of that level needs 39",
+    ),
+    "an unknown method": (
+        lambda m: m.interval(AT, method="bootstrap"),
+        "method is 'bootstrap'; expected one of 'gaussian', 'conformal'",
+    ),
+    "no method": (lambda m: m.interval(AT, method=None), "method is None; expected one of"),
+    "a conformal interval of the latent function": (
+        lambda m: m.interval(AT, 0.5, include_noise=False, method="conformal"),
+        "include_noise is False and method is 'conformal'",
+    ),
+    "calibrated without standard deviations": (
+        lambda m: m.predict(AT, calibrated=True),
+        "calibrated is True and return_std is False",
+    ),
+    "a calibrated covariance": (
+        lambda m: m.predict(AT, return_cov=True, calibrated=True),
+        "calibrated is True and return_std is False",
+    ),
+    "the latent function calibrated": (
+        lambda m: m.predict(AT, return_std=True, include_noise=False, calibrated=True),
+        "calibrated is True and include_noise is False",
+    ),
+    "calibrated as text": (
+        lambda m: m.predict(AT, return_std=True, calibrated="yes"),
+        "calibrated is 'yes'; expected True or False",
+    ),
     "no samples": (lambda m: m.sample_y(AT, 0), "n_samples is 0"),
     "half a sample": (lambda m: m.sample_y(AT, 1.5), "n_samples is 1.5"),
     "a seed as text": (lambda m: m.sample_y(AT, 1, random_state="x"), "random_state is 'x'"),

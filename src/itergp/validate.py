@@ -11,6 +11,7 @@ from itergp.errors import InputError
 
 Array = np.ndarray
 LARGEST_COUNT = 2**53
+INTERVALS = ("gaussian", "conformal")  # how an interval is made
 # Unicode categories that are invisible or change how other characters look: control, format, line and
 # paragraph separators, surrogates, private use.
 _UNSEEN = {"Cc", "Cf", "Zl", "Zp", "Cs", "Co"}

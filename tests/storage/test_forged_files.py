@@ -486,3 +486,40 @@ def test_first_rows_without_a_half_are_refused(lost, tmp_path):
     IterGPRegressor.load(path)
     with pytest.raises(StorageError, match=r"first rows|first_rows"):
         IterGPRegressor.load(forged(path, say(f"about.first_rows.{lost}", None)))
+
+
+def sample(**changed):
+    return {"rows": [0], "y": [1.0], "order": [0.5]} | changed
+
+
+def scored(**changed):
+    return {"scores": [-1.0, 1.0], "weights": [0.5, 0.5], "units": 2, "grouped": False} | changed
+
+
+@pytest.mark.parametrize(
+    ("name", "new", "words"),
+    [
+        ("about.observed", {"groups": [0] * 23, "sample": None}, "groups has 23 values; expected 24"),
+        ("about.observed", {"groups": [-1] * 24, "sample": None}, "groups has the value -1"),
+        ("about.observed", {"groups": None, "sample": sample(rows=[24])}, "has rows beyond the 24"),
+        (
+            "about.observed",
+            {"groups": None, "sample": sample(rows=[])},
+            "rows of the sample is not made of whole",
+        ),
+        ("about.observed", {"groups": None, "sample": sample(y=[1.0, 2.0])}, "y of the sample has 2 values"),
+        ("about.observed", {"groups": None, "sample": sample(order=[-1.0])}, "order of the sample"),
+        ("about.observed", 3, "not an IterGPRegressor"),
+        ("about.calibration", scored(scores=[1.0, 0.5]), "scores that are not sorted"),
+        ("about.calibration", scored(scores=[1.0, None]), "scores of the calibration is not made of numbers"),
+        ("about.calibration", scored(weights=[0.5, 0.4]), "weights that do not sum to 1"),
+        ("about.calibration", scored(weights=[-0.5, 1.5]), "weights of the calibration has the value -0.5"),
+        ("about.calibration", scored(units=3), "the calibration has"),
+        ("about.calibration", scored(units=0), "units of the calibration is 0"),
+    ],
+)
+def test_what_held_out_rows_need_and_say_is_checked(name, new, words, tmp_path):
+    path = tmp_path / "m"
+    IterGPRegressor(noise=0.05, learn=False).fit(DATA.X, DATA.y).save(path)
+    with pytest.raises(StorageError, match=words):
+        IterGPRegressor.load(forged(path, say(name, new)))

@@ -100,6 +100,8 @@ def _bought(values: Values) -> Iterable[tuple[str, str]]:
         if key in seconds
     )
     yield "seconds", f"{seconds.get('total', 0.0):.1f}" + (f" ({parts})" if parts else "")
+    if values["calibration"] is not None:
+        yield "held-out rows", f"{values['calibration']['sentence']}."
     yield "inference ended", f"{budget['status']}. {budget['advice']}"
     yield "learning ended", f"{values['learning']['ended']}. {values['learning']['advice']}"
 
@@ -178,9 +180,17 @@ def draw_predictions(values: Values) -> None:
                 f"{brief(values['mean_std'])}, of which noise {brief(values['noise_std'])} in every row",
             ),
             ("computational", where),
-            ("interval", f"{percent(values['level'])} central, for new observations"),
+            ("interval", _interval(values["level"], values["interval"])),
         ],
     )
+
+
+def _interval(level: float, interval: Values) -> str:
+    text = f"{percent(level)} central, for new observations"
+    if interval["method"] == "gaussian":
+        return text
+    low, high = interval["ends_in_std"]
+    return f"{text}; conformal, from {low:+.2f} to {high:+.2f} standard deviations"
 
 
 def _draw_pairs(title: str, rows: Iterable[tuple[str, str]]) -> None:

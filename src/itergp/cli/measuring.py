@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from itergp.fitted import choice, predictions as predicted
+from itergp.fitted.calibration import LEVELS, Calibration, sentence
 from itergp.fitted.fit import Fit
 from itergp.fitted.price import affordable_passes, seconds_for
 from itergp.fitted.regime import regime
@@ -52,11 +53,22 @@ def described(fit: Fit, layout: Layout, path: Path) -> Values:
             "advice": fit.status.advice,
             "regime": regime(fit),
         },
+        "calibration": None if fit.calibration is None else _calibration(fit.calibration),
         "learning": {
             "ended": fit.learning.ended.value,
             "iterations": fit.learning.iterations,
             "advice": fit.learning.advice,
         },
+    }
+
+
+def _calibration(calibration: Calibration) -> Values:
+    return {
+        "units": calibration.units,
+        "grouped": calibration.grouped,
+        "factor": float(calibration.factor),
+        "coverage": {str(level): float(calibration.coverage(level)) for level in LEVELS},
+        "sentence": sentence(calibration),
     }
 
 
@@ -122,15 +134,15 @@ def predictions(fit: Fit, X: np.ndarray, level: float) -> tuple[dict[str, np.nda
 class Predicting:
     """Predictions block by block, and a summary of all of them: only sums are kept."""
 
-    def __init__(self, fit: Fit, level: float, rows: int) -> None:
-        self.fit, self.level, self.rows = fit, level, rows  # rows in all
-        self.passes, self.reach = affordable(fit, rows), float(ndtri(0.5 + level / 2))
+    def __init__(self, fit: Fit, level: float, rows: int, interval: str = "gaussian") -> None:
+        self.fit, self.level, self.rows, self.interval = fit, level, rows, interval  # rows in all
+        self.passes, self.ends = affordable(fit, rows), _ends(fit, level, interval)
         self.sums = dict.fromkeys(("std", *SUMMED), 0.0)
         self.parts: Parts | None = None  # of the first block, for how they were found
 
     def __call__(self, X: np.ndarray) -> dict[str, np.ndarray]:
         mean, std = predicted.mean_and_std(self.fit, X)
-        parts, reach = computational(self.fit, X, self.passes), self.reach * std
+        parts, (low, high) = computational(self.fit, X, self.passes), self.ends
         self.parts = self.parts or parts
         for name in SUMMED:
             self.sums[name] += float(getattr(parts, name).sum())
@@ -139,8 +151,8 @@ class Predicting:
             "mean": mean,
             "std": std,
             "computational_std": np.sqrt(parts.computational),
-            "lower": mean - reach,
-            "upper": mean + reach,
+            "lower": mean + low * std,
+            "upper": mean + high * std,
         }
 
     def summary(self) -> Values:
@@ -150,6 +162,7 @@ class Predicting:
             "mean_std": self.sums["std"] / self.rows,
             "noise_std": math.sqrt(noise),
             "level": self.level,
+            "interval": {"method": self.interval, "ends_in_std": list(self.ends)},
             "computational_share": share_values(self._share()),
         }
 
@@ -160,6 +173,15 @@ class Predicting:
         value, lower, upper = (self.sums[name] / total if total > 0 else 0.0 for name in SUMMED[1:])
         found = self.parts.method, self.rows, self.parts.neighbours, 0
         return Share(value, 0.0, lower, upper, *found)
+
+
+def _ends(fit: Fit, level: float, interval: str) -> tuple[float, float]:
+    """Of an interval, in standard deviations from the mean."""
+    if interval == "gaussian":
+        reach = float(ndtri(0.5 + level / 2))
+        return -reach, reach
+    low, high = predicted.conformal_ends(fit, level)[1]
+    return float(low), float(high)
 
 
 def share_values(share: Share) -> Values:

@@ -31,6 +31,12 @@ def predict(
         Path | None, typer.Option(help="Output file, .csv or .parquet; printed to stdout by default.")
     ] = None,
     level: Annotated[float, typer.Option(help="Coverage probability of the prediction interval.")] = 0.95,
+    interval: Annotated[
+        str,
+        typer.Option(
+            help="How the interval is made: gaussian, or conformal, which ends where held-out rows say."
+        ),
+    ] = "gaussian",
     header: HeaderOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -38,13 +44,14 @@ def predict(
     with reporting():
         if not 0 < level < 1:
             raise InputError(f"--level is {level}; expected a probability between 0 and 1, such as 0.95.")
+        _check_interval(interval)
         if out is not None:
             table_format(writable(out, existing(model), existing(new)))
         estimator, layout = load_model(existing(model))
         inputs = Inputs(existing(new), header, layout)
         from itergp.cli.measuring import Predicting
 
-        predicting = Predicting(estimator.fit_, level, inputs.rows)
+        predicting = Predicting(estimator.fit_, level, inputs.rows, interval)
         about: dict[str, object] = {
             "unused_columns": inputs.unknown,
             "out": None if out is None else str(out),
@@ -69,6 +76,12 @@ def predict(
 
         draw_predictions(values)
         say(f"Written: {out}")
+
+
+def _check_interval(interval: str) -> None:
+    from itergp.validate import INTERVALS, choice
+
+    choice("--interval", interval, INTERVALS)
 
 
 def _say_unused(inputs: Inputs) -> None:

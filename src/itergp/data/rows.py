@@ -227,6 +227,11 @@ def first_places(X: Array) -> Array:
     return _groups(X)[0]
 
 
+def places(X: Array) -> Array:
+    """The number of the distinct row, in the order of `merge_rows`, that each row of X is."""
+    return _groups(X)[1]
+
+
 def merge_rows(X: Array, y: Array, weights: Array | None = None) -> Rows:
     """Merge identical rows of X; -0.0 equals 0.0."""
     rows = unmerged(X, y, weights)

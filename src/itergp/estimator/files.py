@@ -10,8 +10,10 @@ import numpy as np
 from itergp.errors import InputError, StorageError
 from itergp.estimator.hyperparameters import Hyperparameters, Plan, free
 from itergp.estimator.names import translate_kernel
+from itergp.fitted.calibration import Calibration
 from itergp.fitted.first_rows import FirstRows, constant
 from itergp.fitted.fit import Fit, Noise, Trace
+from itergp.fitted.observed import Observed, Sample
 from itergp.fitted.units import Scaling
 from itergp.learning.candidates import Considered, names, start_of
 from itergp.learning.endings import Ending, Learning
@@ -27,6 +29,7 @@ from itergp.storage.files import Malformed, Tensors, array_digest
 from itergp.storage.specs import decode, describe, encode, table
 from itergp.validate import choice
 
+MOST_GROUPED = 10**6  # rows whose groups a file has
 SCALING = ("x_mean", "x_scale", "y_mean", "y_scale")
 
 
@@ -47,6 +50,8 @@ def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
         "resumed_from": fit.trace.resumed_from,
         "learning": _learning_value(fit.learning),
         "candidates": [asdict(candidate) for candidate in fit.trace.candidates],
+        "observed": _observed_value(fit.observed) if refinable else None,
+        "calibration": None if fit.calibration is None else _calibration_value(fit.calibration),
     }
 
 
@@ -91,6 +96,8 @@ def restored(posterior: Posterior | TargetPosterior, about: dict[str, Any], aske
         weights=_weights(about.get("row_weights"), n),
         noise_function=_function(about.get("noise_function"), d),
         timings={name: number(seconds, f"timings {name!r}", least=0.0) for name, seconds in timings.items()},
+        observed=_observed(about.get("observed"), n, targets),
+        calibration=_calibration(about.get("calibration"), targets),
     )
 
 
@@ -251,6 +258,57 @@ def _candidates(value: Any) -> tuple[Considered, ...]:
         }
         found.append(Considered(name, chosen=said["chosen"] is True, **numbers))
     return tuple(found)
+
+
+def _observed_value(observed: Observed | None) -> dict[str, Any] | None:
+    """Nothing where the groups of too many rows would fill the text of the file."""
+    if observed is None or (observed.groups is not None and observed.groups.size > MOST_GROUPED):
+        return None
+    groups, sample = observed.groups, observed.sample
+    return {
+        "groups": None if groups is None else groups.tolist(),
+        "sample": None
+        if sample is None
+        else {name: getattr(sample, name).tolist() for name in ("rows", "y", "order")},
+    }
+
+
+def _observed(value: Any, n: int, targets: tuple[int, ...]) -> Observed | None:
+    """Missing in early files, and in those that are not refinable."""
+    if value is None:
+        return None
+    groups, sample = value["groups"], value["sample"]
+    if groups is not None:
+        groups = array_of(groups, "groups", n, least=0, whole=True)
+    if sample is None:
+        return Observed(groups)
+    m = len(sample["rows"])
+    rows = array_of(sample["rows"], "rows of the sample", m, least=0, whole=True)
+    if rows.max() >= n:
+        raise Malformed(f"the sample of observations has rows beyond the {n} of the model.")
+    y, order = array_of(sample["y"], "y of the sample", m, *targets), sample["order"]
+    return Observed(groups, Sample(rows, y, array_of(order, "order of the sample", m, least=0.0)))
+
+
+def _calibration_value(calibration: Calibration) -> dict[str, Any]:
+    return {
+        "scores": calibration.scores.tolist(),
+        "weights": calibration.weights.tolist(),
+        "units": calibration.units,
+        "grouped": calibration.grouped,
+    }
+
+
+def _calibration(value: Any, targets: tuple[int, ...]) -> Calibration | None:
+    """Missing unless it was asked for before the model was saved."""
+    if value is None:
+        return None
+    m, units = len(value["scores"]), counted(value["units"], "units of the calibration", least=1)
+    scores = array_of(value["scores"], "scores of the calibration", m, *targets)
+    weights = array_of(value["weights"], "weights of the calibration", m, *targets, least=0.0)
+    if units > m or (np.diff(scores, axis=0) < 0).any() or (np.abs(weights.sum(axis=0) - 1.0) > 1e-6).any():
+        raise Malformed("the calibration has scores that are not sorted, or weights that do not sum to 1.")
+    return Calibration(scores, weights, units, value["grouped"] is True)
 
 
 _OBJECT = {"object": True}

@@ -27,6 +27,7 @@ from itergp.estimator.schedules import (
 from itergp.estimator.varying import varying
 from itergp.fitted.first_rows import FirstRows, telling
 from itergp.fitted.fit import Fit, Noise, Trace
+from itergp.fitted.observed import Observed
 from itergp.fitted.units import Scaling
 from itergp.learning.heldout import blocks
 from itergp.linalg.compute import Compute, fitting, peak_bytes, require_bytes
@@ -79,6 +80,7 @@ def fit_rows(
         """The rows of the problem if noise is larger by these factors."""
         return merge(inputs, targets, (1.0 if weights is None else weights) / g)
 
+    observed = Observed.of(plan.data, inputs, targets, plan.groups)
     watch.checkpoint, found = open_checkpoint(checkpoint, plan)
     clock.lap("prepare")
     with watch:
@@ -106,6 +108,7 @@ def fit_rows(
                 first_rows=first,
                 weights=plan.data.weights,
                 noise_function=found.function,
+                observed=observed,
             )
 
         watch.begin("acting")
@@ -144,7 +147,15 @@ def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch, weights:
     with watch:
         posterior = update(fit.posterior, old, more, fit.noise, clock, reporter(watch), watch.interrupts)
     first = None if first is None else first.bounded()
-    fit = replace(fit, counts=more.counts, scatter=more.scatter, first_rows=first, weights=more.weights)
+    observed = None if fit.observed is None else fit.observed.after(old, X, y, more)
+    fit = replace(
+        fit,
+        counts=more.counts,
+        scatter=more.scatter,
+        first_rows=first,
+        weights=more.weights,
+        observed=observed,
+    )
     return _acted_on(fit, posterior, clock)
 
 
@@ -164,6 +175,7 @@ def _acted_on(fit: Fit, posterior: Posterior, clock: Clock) -> Fit:
         posterior=believed(posterior, fit.noise, fit.data.precision),
         trace=replace(fit.trace, steps=posterior.trace, peak_bytes=peak),
         timings=clock.after(fit.timings),
+        calibration=None,
     )
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from itergp.errors import InputError
 from itergp.tables.groups import BLOCKS
-from itergp.validate import Array, count, visible
+from itergp.validate import INTERVALS, Array, choice, count, visible
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # so that noise / weight and its squares fit in float64
 
@@ -225,6 +225,27 @@ def interval_reach(level: Any) -> float:
             f"level is {level!r}, which float64 cannot distinguish from 1; expected at most 1 - 3e-16."
         )
     return reach
+
+
+def check_method(method: Any, include_noise: bool) -> None:
+    """Of an interval. Held-out rows say nothing about the latent function."""
+    choice("method", method, INTERVALS)
+    if method == "conformal" and not include_noise:
+        raise InputError(
+            "include_noise is False and method is 'conformal', which is about observations; use "
+            "method='gaussian' for the latent function."
+        )
+
+
+def check_calibrated(calibrated: Any, return_std: bool, include_noise: bool) -> None:
+    if not isinstance(calibrated, bool | np.bool_):
+        raise InputError(f"calibrated is {calibrated!r}; expected True or False.")
+    if calibrated and not (return_std and include_noise):
+        wrong = "return_std" if not return_std else "include_noise"
+        raise InputError(
+            f"calibrated is True and {wrong} is False; it is for the standard deviations of observations, so "
+            f"set {wrong}=True or calibrated=False."
+        )
 
 
 def _check_name(name: str, path: Any) -> None:

@@ -17,6 +17,8 @@ from itergp.estimator.budgets import Budget
 from itergp.estimator.clock import Clock
 from itergp.estimator.files import about, parameters_of, restored, restoring
 from itergp.estimator.inputs import (
+    check_calibrated,
+    check_method,
     check_path,
     interval_reach,
     labels,
@@ -36,6 +38,7 @@ from itergp.estimator.progress import (
 )
 from itergp.estimator.views import FittedAttributes
 from itergp.fitted import predictions
+from itergp.fitted.calibration import calibrated as calibrated_fit
 from itergp.fitted.units import Parts
 from itergp.posterior.uncertainty import Certificate
 from itergp.solver.state import Status
@@ -98,6 +101,9 @@ class IterGPRegressor(
     row_weights_ : the weight of each row, summed over merged ones: its noise variance is noise_ / weight.
     first_rows_ : state that `partial_fit` needs while there are too few rows for final hyper-parameters,
         including up to 1,000 of the original rows; otherwise None.
+    calibration_ : what held-out rows say about the standard deviations, learned when it is first asked for:
+        the `factor` by which they are off, `coverage(level)`, and the sorted `scores` that make conformal
+        intervals.
     n_features_in_, feature_names_in_ : as in scikit-learn.
     fit_ : all of the above as one immutable value, with the current parameters.
     """
@@ -190,23 +196,32 @@ class IterGPRegressor(
     # Predictions, in the units of y.
 
     def predict(
-        self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = True,
+        calibrated: bool = False,
     ) -> Any:
         """The mean (m,) or (m, t), optionally with the standard deviations or the covariance matrix of all
         points.
 
         Uncertainties are those of a new observation, or of the latent function with `include_noise=False`.
         All of them use `neighbours` local actions for each point: means do not depend on what else is
-        returned, and the diagonal of the covariance is the squared standard deviation.
+        returned, and the diagonal of the covariance is the squared standard deviation. With
+        `calibrated=True`, standard deviations are multiplied by `calibration_.factor`, which is learned from
+        held-out rows.
         """
         check_is_fitted(self)
+        check_calibrated(calibrated, return_std, include_noise)
         if return_std and return_cov:
             raise InputError("return_std and return_cov are both True; expected at most one of them.")
         X = new_inputs(self, X)
         if return_cov:
             return predictions.mean_and_cov(self.fit_, X, include_noise)
         if return_std:
-            return predictions.mean_and_std(self.fit_, X, include_noise)
+            mean, std = predictions.mean_and_std(self.fit_, X, include_noise)
+            return mean, std * self.calibration_.factor if calibrated else std
         return predictions.mean(self.fit_, X)
 
     def sample_y(
@@ -218,12 +233,24 @@ class IterGPRegressor(
         X, rng = new_inputs(self, X), randomness(random_state)
         return predictions.sample(self.fit_, X, count("n_samples", n_samples), rng, include_noise)
 
-    def interval(self, X: Any, level: float = 0.95, include_noise: bool = True) -> tuple[Array, Array]:
+    def interval(
+        self, X: Any, level: float = 0.95, include_noise: bool = True, method: str = "gaussian"
+    ) -> tuple[Array, Array]:
         """The central interval that contains a new observation (or the latent function) with probability
-        `level`."""
-        reach = interval_reach(level)
-        mean, std = self.predict(X, return_std=True, include_noise=include_noise)
-        return mean - reach * std, mean + reach * std
+        `level`.
+
+        "gaussian" takes the model at its word. "conformal" ends where held-out rows say: it contains that
+        share of new observations whatever the distribution of the errors, if these are exchangeable with the
+        training rows (with `groups`: if new groups are with the known ones).
+        """
+        check_is_fitted(self)
+        reach, X = interval_reach(level), new_inputs(self, X)
+        check_method(method, include_noise)
+        low, high = np.array(-reach), np.array(reach)
+        if method == "conformal":
+            self._fit, (low, high) = predictions.conformal_ends(self.fit_, level)
+        mean, std = predictions.mean_and_std(self.fit_, X, include_noise)
+        return mean + low * std, mean + high * std
 
     def decompose(self, X: Any, passes: int | None = None) -> Parts:
         """Decompose the variance of `predict`: mathematical + computational + noise = std^2.
@@ -267,6 +294,8 @@ class IterGPRegressor(
         check_path(path)
         from itergp.report import numbers, write_page
 
+        with contextlib.suppress(InputError):  # the report says where there is none
+            self._fit = calibrated_fit(self.fit_)
         values = numbers(self.fit_, None if X_test is None else new_inputs(self, X_test), y_test)
         write_page(path, values)
         return values

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Generic, TypeVar, overload
 
+from itergp.fitted.calibration import Calibration, calibrated
 from itergp.fitted.fit import Fit
 from itergp.fitted.regime import regime
 
@@ -63,6 +64,13 @@ class FittedAttributes:
             raise AttributeError(f"{type(self).__name__} has no attribute 'fit_' before `fit`.")
         self._fit = self._fit.asked_with(self.get_params(deep=False))  # type: ignore[attr-defined]
         return self._fit
+
+    @property
+    def calibration_(self) -> Calibration:
+        """What held-out rows say about the standard deviations; learned when it is first asked for."""
+        self._fit = calibrated(self.fit_)
+        assert self._fit.calibration is not None
+        return self._fit.calibration
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_fit" in vars(self)

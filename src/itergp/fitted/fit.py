@@ -9,6 +9,7 @@ import numpy as np
 
 from itergp.data.rows import Rows
 from itergp.fitted.first_rows import FirstRows
+from itergp.fitted.observed import Observed
 from itergp.fitted.units import Scaling
 from itergp.learning.candidates import Considered
 from itergp.learning.endings import Learning
@@ -21,6 +22,7 @@ from itergp.solver.state import Status, Step
 from itergp.validate import Array, count
 
 if TYPE_CHECKING:
+    from itergp.fitted.calibration import Calibration
     from itergp.learning import Record
 
 Noise: TypeAlias = float | Array  # a variance, or one for each target
@@ -68,6 +70,8 @@ class Fit:
     noise_function: NoiseFunction | None = (
         None  # by what factor noise differs between inputs; None: it is constant
     )
+    observed: Observed | None = None  # what holding out rows needs; None: the file does not say
+    calibration: "Calibration | None" = None  # once it was asked for
 
     # What was fitted.
 
@@ -178,4 +182,7 @@ class Fit:
     def asked_with(self, parameters: Mapping[str, Any]) -> "Fit":
         """The fit itself where these are the parameters that it has; they may be changed after a fit."""
         same = all(parameters[name] is value for name, value in self.asked.items())
-        return self if same and len(parameters) == len(self.asked) else replace(self, asked=parameters)
+        if same and len(parameters) == len(self.asked):
+            return self
+        predicts_alike = parameters["neighbours"] == self.asked["neighbours"]
+        return replace(self, asked=parameters, calibration=self.calibration if predicts_alike else None)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from itergp.fitted.calibration import calibrated
 from itergp.fitted.fit import Fit
 from itergp.fitted.units import Parts, Unscaled
 from itergp.posterior.uncertainty import Certificate
@@ -24,6 +25,13 @@ def mean_and_std(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array,
     mean, variance = _marginals(fit, X, True)
     assert variance is not None
     return fit.scaling.mean(mean), fit.size(np.sqrt(variance + _noise(fit, X, include_noise)))
+
+
+def conformal_ends(fit: Fit, level: float) -> tuple[Fit, tuple[Array, Array]]:
+    """The fit with its calibration, and where intervals end, in standard deviations from the mean."""
+    fit = calibrated(fit)
+    assert fit.calibration is not None
+    return fit, fit.calibration.reach(level)
 
 
 def mean_and_cov(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array, Array]:

@@ -67,6 +67,13 @@ class WithoutFold:
         actions.act(mean, variance, residual)
         return problem.with_prior_mean(actions.X, mean), problem.above_floor(variance, k0)
 
+    def predicted(self, neighbours: int, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance at `which` of F, with all actions, and local ones if any are asked for."""
+        if neighbours:
+            return self.local(neighbours, which)
+        path = self.path(np.array([self.posterior.rank]))
+        return path.mean[0][which], path.var[0][which]
+
     def variance_bounds(self, neighbours: int, passes: int, which: np.ndarray) -> Bounds:
         """Variance of the exact GP from the rows outside the fold, at `which` of F."""
         posterior, F, found = self.posterior, self.F, []
@@ -112,17 +119,38 @@ class WithoutFold:
         return np.take_along_axis(J, outside_first[:, :m], axis=1)
 
 
-def exact_without(posterior: Posterior, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def exact_without(
+    posterior: Posterior, F: np.ndarray, E: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """The exact GP from the rows outside F, at F, for a posterior with as many actions as rows.
 
-    With A = (K_hat^{-1})_FF: mean y_F - A^{-1} v_F, variance of the latent function diag(A^{-1}) - N_F.
+    With A = (K_hat^{-1})_FF: mean y_F - A^{-1} v_F, variance of the latent function diag(A^{-1}) - N_F. E is
+    `inverse_factor` of F, if it is known.
     """
     problem, state = posterior.problem, posterior.state
-    E = state.factor.solve(state.basis.rows(F)[:, : state.rank].T, state.rank)
+    E = inverse_factor(posterior, F) if E is None else E
     A = E.T @ E
     correction = np.linalg.solve(A, state.representer_weights[F])
     X, update = problem.X[F], problem.b[F] - correction
     return problem.with_prior_mean(X, update), _latent(A, posterior, F)
+
+
+def inverse_factor(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
+    """E with E^T E = (K_hat^{-1})_rows,rows, for a posterior with as many actions as rows."""
+    state = posterior.state
+    return state.factor.solve(state.basis.rows(rows)[:, : state.rank].T, state.rank)
+
+
+def exact_without_each(posterior: Posterior, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The exact GP from all rows but one, at that one, for each of `rows` in turn.
+
+    With a = (K_hat^{-1})_ii: mean y_i - v_i / a, variance of the latent function 1 / a - N_i.
+    """
+    problem, v = posterior.problem, posterior.state.representer_weights[rows]
+    a, X = (inverse_factor(posterior, rows) ** 2).sum(axis=0), problem.X[rows]
+    k0 = problem.prior.var(X)
+    latent = np.clip(1.0 / a - problem.N[rows], problem.variance_floor(k0), k0)
+    return problem.with_prior_mean(X, problem.b[rows] - (v.T / a).T), latent
 
 
 def exact_variance_without(posterior: Posterior, L: np.ndarray, F: np.ndarray) -> np.ndarray:

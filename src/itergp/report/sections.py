@@ -72,6 +72,15 @@ SECTIONS = (
         in_browser=True,
     ),
     Section(
+        "intervals",
+        "Intervals that hold",
+        parts.interval_tables,
+        "The share of points inside intervals of four levels, and where these end, in standard deviations "
+        "from the mean. Gaussian intervals take the model at its word. Conformal ones end where held-out "
+        "training rows say, so they hold for new rows like these, whatever the distribution of the errors.",
+        of_target={"intervals": quality.intervals},
+    ),
+    Section(
         "residuals",
         "Residuals",
         parts.figures(

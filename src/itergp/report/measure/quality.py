@@ -2,9 +2,10 @@
 of y."""
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from itergp import metrics as scores
+from itergp.fitted.calibration import LEVELS, Calibration, needed
 from itergp.report.measure.rounding import Table
 from itergp.report.measure.subject import Target
 from itergp.report.page.text import Json
@@ -28,6 +29,36 @@ def metrics(target: Target) -> Json:
 def calibration(target: Target) -> Json:
     observed = [scores.calibration_curve(target.y, mean, var) for mean, var in _along(target)]
     return {"levels": list(scores.LEVELS), "observed": observed}
+
+
+def intervals(target: Target) -> Json:
+    """Gaussian and conformal intervals: where they end, in standard deviations, and the share of points
+    inside. Conformal ones hold by construction where they were learned, so only at test data."""
+    found, at_test_data = target.subject.calibration, target.subject.seen.points.source == "test data"
+    mean, std, levels = target.means[-1], np.sqrt(target.variances[-1]), list(LEVELS)
+    ends = [None if found is None else _ends(found, level, target.number) for level in levels]
+    return {
+        "levels": levels,
+        "gaussian": [float(ndtri(0.5 + level / 2)) for level in levels],
+        "coverage": scores.calibration_curve(target.y, mean, std**2, levels),
+        "conformal": ends,
+        "conformal_coverage": [
+            None
+            if not at_test_data or end is None
+            else float(np.mean((mean + end[0] * std <= target.y) & (target.y <= mean + end[1] * std)))
+            for end in ends
+        ],
+        "factor": None if found is None else float(np.atleast_1d(found.factor)[target.number]),
+        "units": 0 if found is None else found.units,
+        "grouped": found is not None and found.grouped,
+    }
+
+
+def _ends(calibration: Calibration, level: float, target: int) -> list[float] | None:
+    """None where there are too few rows for the level."""
+    if calibration.units < needed(level):
+        return None
+    return [float(np.atleast_1d(end)[target]) for end in calibration.reach(level)]
 
 
 def pit(target: Target) -> Json:

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from itergp.errors import InputError
+from itergp.fitted.calibration import Calibration, calibrated
 from itergp.fitted.fit import Fit
 from itergp.fitted.relevance import Relevance, relevances
 from itergp.fitted.seen import Seen
@@ -65,6 +66,14 @@ class Subject:
     def order(self) -> list[int]:
         """The features, the most relevant one first."""
         return [row.feature for row in self.relevance]
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What held-out rows say, whether there are test data or not; None where they cannot be asked."""
+        try:
+            return calibrated(self.fit).calibration
+        except InputError:
+            return None
 
     @cached_property
     def lines(self) -> list[Line]:

@@ -6,6 +6,7 @@ from html import escape
 import numpy as np
 
 from itergp.fitted import choice
+from itergp.fitted.calibration import sentence
 from itergp.fitted.fit import Fit
 from itergp.fitted.formats import passes
 from itergp.fitted.regime import regime
@@ -51,6 +52,8 @@ def facts(fit: Fit) -> list[tuple[str, str]]:
     share = known_share(fit)
     if share is not None:
         found.insert(3, ("computational", f"{share.amount} of the variance at held-out rows"))
+    if fit.calibration is not None:
+        found.insert(3, ("held-out", sentence(fit.calibration)))
     if "total" in fit.timings:
         found.insert(3, ("seconds", f"{fit.timings['total']:.1f}"))
     chosen = choice.sentence(choice.rows(fit.trace.candidates))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from itergp.fitted import choice
-from itergp.fitted.formats import column, count, duration, finite, fixed_percent, memory, number
-from itergp.report.page.text import Json, part, positions, tiles
+from itergp.fitted.formats import MINUS, column, count, duration, finite, fixed_percent, memory, number
+from itergp.report.page.text import Json, at, part, positions, tiles
 
 LISTED = 20  # rows of a table before the rest is folded away
 TILES = (
@@ -171,6 +171,65 @@ def noise(numbers: Json) -> str:
         for of, sentences in found
         if sentences
     )
+
+
+def interval_tables(numbers: Json) -> str:
+    """For each target what Gaussian and conformal intervals contain; the browser shows the chosen one."""
+    return "\n".join(_intervals(target, i, numbers) for i, target in enumerate(numbers.get("targets") or []))
+
+
+def _intervals(target: Json, index: int, numbers: Json) -> str:
+    found = part(target, "intervals") or {}
+    tested = part(numbers, "points", "source") == "test data"
+    head = ["level", "Gaussian holds", "Gaussian ends", "conformal ends", *["conformal holds"] * tested]
+    levels = found.get("levels") or []
+    body = [
+        [
+            fixed_percent(level, 0),
+            fixed_percent(at(found.get("coverage"), k), 1),
+            _ends(symmetric(at(found.get("gaussian"), k))),
+            _ends(at(found.get("conformal"), k)),
+            *[_share_or_dash(at(found.get("conformal_coverage"), k))] * tested,
+        ]
+        for k, level in enumerate(levels)
+    ]
+    if not body:
+        return ""
+    several = len(numbers.get("targets") or []) > 1
+    title = f"<h3>{name(target.get('name'))}</h3>" if several else ""
+    content = table("Intervals that hold", head, body) + f"<p>{prose(_factor(found))}</p>"
+    return f'<div class="of-target" data-target="{index}">{title}{content}</div>'
+
+
+def _factor(intervals: Json) -> str:
+    """What held-out rows say about the standard deviations."""
+    if finite(intervals.get("factor")) is None:
+        return "There are no conformal intervals: the model's file does not say what holding out rows needs."
+    units = f"{count(intervals.get('units'))} {'groups' if intervals.get('grouped') else 'rows'}"
+    return (
+        f"At {units} of the training data, held out, errors were {number(intervals.get('factor'), 3)} times "
+        f"the predicted standard deviations (root mean square).{_too_few(intervals)}"
+    )
+
+
+def _too_few(intervals: Json) -> str:
+    return " A dash: too few of them for the level." if None in (intervals.get("conformal") or []) else ""
+
+
+def symmetric(reach: object) -> list[float] | None:
+    value = finite(reach)
+    return None if value is None else [-value, value]
+
+
+def _ends(ends: Any) -> str:
+    values = [finite(end) for end in ends] if isinstance(ends, list) and len(ends) == 2 else [None]
+    if None in values:
+        return choice.NONE
+    return " to ".join(f"{value:+.2f}".replace("-", MINUS) for value in values)
+
+
+def _share_or_dash(share: object) -> str:
+    return choice.NONE if finite(share) is None else fixed_percent(share, 1)
 
 
 def worst_tables(numbers: Json) -> str:

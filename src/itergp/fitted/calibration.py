@@ -1,0 +1,286 @@
+"""How far predictions were off at held-out rows, in their own standard deviations: the factor by which these
+are wrong, and intervals that hold whatever the distribution of the errors (cross-conformal).
+
+The rows are held out without a refit. What comes of it is about observations; the computational share of the
+variance is another matter, and stays what the theory says.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from itergp.errors import InputError
+from itergp.fitted.fit import Fit
+from itergp.fitted.formats import counted, percent
+from itergp.fitted.observed import MOST, SEED
+from itergp.fitted.points import FOLD_WORK, FOLDS, chosen_rows
+from itergp.posterior.combined import Posterior
+from itergp.posterior.holdout import (
+    WithoutFold,
+    exact_without,
+    exact_without_each,
+    inverse_factor,
+    with_targets,
+)
+from itergp.posterior.targets import TargetPosterior
+from itergp.validate import Array
+
+LEVELS = (0.5, 0.8, 0.95, 0.99)  # that are shown
+FOLD_ROWS = 4096  # that are held out together: their kernel matrix is formed
+APART = 0.01  # of the rows may be held out together, where folds are random
+FEWEST = 2  # units: one alone says nothing about the others
+ROUNDING = 1e-9  # of sums of weights, and of 2 / (1 - level)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Errors of held-out rows over the standard deviations that were predicted for them (noise included).
+
+    Attributes
+    ----------
+    scores : (m,), or (m, targets); sorted.
+    weights : of each score; they sum to 1. Rows of a group share the weight of one unit.
+    units : how many rows, or groups, were held out: what has to be exchangeable with new ones.
+    grouped : whether they are groups.
+    """
+
+    scores: Array
+    weights: Array
+    units: int
+    grouped: bool = False
+
+    @property
+    def factor(self) -> Array:
+        """By which standard deviations are too small: the root mean square of the scores, for each target."""
+        squares = (self.weights * self.scores**2).sum(axis=0)
+        return np.sqrt(np.where(squares > 0, squares, 1.0))
+
+    def coverage(self, level: float) -> Array:
+        """The share of held-out rows inside Gaussian intervals of this level, for each target."""
+        inside = np.abs(self.scores) <= ndtri(0.5 + level / 2)
+        return np.minimum((self.weights * inside).sum(axis=0), 1.0)
+
+    def reach(self, level: float) -> tuple[Array, Array]:
+        """Where conformal intervals end, in standard deviations from the mean: below and above.
+
+        A new score exceeds the upper end with a probability of at most (1 - level) / 2 if it is exchangeable
+        with the others, since it has any rank among the units and itself with the same probability. The lower
+        end likewise.
+        """
+        if self.units < needed(level):
+            what = "groups" if self.grouped else "rows"
+            raise InputError(
+                f"level is {level!r}, and {self.units:,} {what} were held out; a conformal interval of that "
+                f"level needs {needed(level):,}. Use a lower level, more {what}, or a Gaussian interval."
+            )
+        share = (1.0 - (1.0 - level) / 2.0) * (self.units + 1) / self.units - ROUNDING
+        return -_quantile(-self.scores[::-1], self.weights[::-1], share), _quantile(
+            self.scores, self.weights, share
+        )
+
+    @staticmethod
+    def of(scores: Array, groups: Array | None = None) -> "Calibration":
+        """Of scores as they come; `groups` has the number of the group of each."""
+        if groups is None:
+            units, weights = len(scores), np.full(len(scores), 1.0 / max(1, len(scores)))
+        else:
+            _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+            units, weights = sizes.size, 1.0 / (sizes.size * sizes[group])
+        order = np.argsort(scores, axis=0, kind="stable")
+        return Calibration(
+            np.take_along_axis(scores, order, axis=0), weights[order], units, groups is not None
+        )
+
+
+def needed(level: float) -> int:
+    """How many units a conformal interval of this level needs: with fewer, it would have no end."""
+    return math.ceil(2.0 / (1.0 - level) * (1.0 - ROUNDING)) - 1
+
+
+def sentence(calibration: Calibration) -> str:
+    """What it says, for a reader; of several targets, the one that is farthest off."""
+    worst = int(np.abs(np.log(np.atleast_1d(calibration.factor))).argmax())
+    held, factor = (np.atleast_1d(v)[worst] for v in (calibration.coverage(0.95), calibration.factor))
+    several = " for the worst target" if calibration.factor.size > 1 else ""
+    what = counted(calibration.units, "group" if calibration.grouped else "row")
+    return (
+        f"95 % intervals contain {percent(float(held))} of {what}; errors are {float(factor):.3g} times the "
+        f"standard deviations{several}"
+    )
+
+
+def _quantile(scores: Array, weights: Array, share: float) -> Array:
+    """The least score at or below which this share of the weight lies; scores are sorted."""
+    index = (np.cumsum(weights, axis=0) < share).sum(axis=0)
+    index = np.minimum(index, len(scores) - 1)
+    return np.take_along_axis(scores, index[None], axis=0)[0]
+
+
+# Learned from a fit.
+
+
+def calibrated(fit: Fit) -> Fit:
+    """The fit with its calibration: that which it has, or that of its held-out rows."""
+    return fit if fit.calibration is not None else replace(fit, calibration=learned(fit))
+
+
+def learned(fit: Fit) -> Calibration:
+    if fit.observed is None:
+        raise InputError(
+            "This model has no calibration, and cannot learn it: its file is of an earlier version, or was "
+            "saved with refinable=False before `calibration_` was asked for. Fit it again, or use Gaussian "
+            "intervals and calibrated=False."
+        )
+    if isinstance(fit.posterior, TargetPosterior):
+        posteriors: tuple[Posterior, ...] = fit.posterior.each
+    else:
+        posteriors = (with_targets(fit.posterior),)
+    grouped = fit.observed.groups is not None
+    scores = _of_groups(fit, posteriors) if grouped else _of_rows(fit, posteriors)
+    if scores.units < FEWEST:
+        raise InputError(
+            f"This model has {scores.units} {'group' if grouped else 'row'}; at least {FEWEST} are needed to "
+            "learn its calibration from those that are held out."
+        )
+    return scores
+
+
+def _of_rows(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
+    """Single observations. One of several at the same place is predicted with the others there."""
+    n, observed = posteriors[0].problem.n, fit.observed
+    assert observed is not None
+    rows = chosen_rows(n, MOST) if observed.sample is None else observed.sample.rows
+    distinct, place = np.unique(rows, return_inverse=True)
+    exact, number = posteriors[0].rank == n, max(FOLDS, math.ceil(distinct.size / (APART * n)))
+    folds = [] if exact else _random_folds(distinct, min(number, _affordable_folds(posteriors)))
+    found, first = [], 0
+    for posterior in posteriors:
+        mean, latent = _held_out(posterior, folds, distinct, fit.neighbours)
+        own = _columns(posterior.problem.y[rows])
+        y = own if observed.sample is None else _columns(observed.sample.y)[:, first : first + own.shape[1]]
+        counts = fit.counts[rows] if observed.sample is not None else np.ones(rows.size)
+        noise = posterior.problem.N[rows] * counts
+        mean, latent = _with_the_others(mean[place], latent[place], own, y, counts, noise)
+        found.append(_standardised(y - mean, latent + noise))
+        first += own.shape[1]
+    return Calibration.of(_shaped(found, fit))
+
+
+def _of_groups(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
+    """Some rows of each group, from which all of its rows are held out."""
+    assert fit.observed is not None
+    assert fit.observed.groups is not None
+    n, groups = posteriors[0].problem.n, fit.observed.groups
+    rng = np.random.default_rng([SEED, 3])
+    exact = posteriors[0].rank == n
+    folds = _group_folds(groups, rng, groups.size if exact else min(FOLDS, _affordable_folds(posteriors)))
+    out = np.sort(np.concatenate(folds))
+    each = math.ceil(MOST / np.unique(groups[out]).size)
+    shuffled = rng.permutation(out)
+    rows = np.sort(shuffled[_number_in_group(groups[shuffled]) < each])
+    found = []
+    for posterior in posteriors:
+        mean, latent = _held_out(posterior, folds, rows, fit.neighbours)
+        y = _columns(posterior.problem.y[rows])
+        found.append(_standardised(y - mean, latent + posterior.problem.N[rows]))
+    return Calibration.of(_shaped(found, fit), groups[rows])
+
+
+def _held_out(posterior: Posterior, folds: list[Array], rows: Array, neighbours: int) -> tuple[Array, Array]:
+    """Means (m, t) and latent variances (m,) of rows, each from those outside its fold; without folds, the
+    exact GP from all others."""
+    if not folds:
+        mean, latent = exact_without_each(posterior, rows)
+        return _columns(mean), latent
+    exact = posterior.rank == posterior.problem.n
+    predicted: Iterable[WithoutFold | tuple[Array, Array]] = (
+        _exact_folds(posterior, folds) if exact else (WithoutFold.of(posterior, F) for F in folds)
+    )
+    means, latent = np.empty((rows.size, posterior.problem.targets)), np.empty(rows.size)
+    for F, found in zip(folds, predicted, strict=True):
+        asked = np.flatnonzero(np.isin(rows, F))
+        which = np.searchsorted(F, rows[asked])
+        if isinstance(found, WithoutFold):
+            mean, latent[asked] = found.predicted(neighbours, which)
+        else:
+            mean, latent[asked] = found[0][which], found[1][which]
+        means[asked] = _columns(mean)
+    return means, latent
+
+
+def _exact_folds(posterior: Posterior, folds: list[Array]) -> Iterator[tuple[Array, Array]]:
+    """Mean and latent variance at each fold; one triangular solve serves many of them."""
+    batch = np.cumsum([F.size for F in folds]) // FOLD_ROWS
+    for number in np.unique(batch):
+        some = [folds[k] for k in np.flatnonzero(batch == number)]
+        E = inverse_factor(posterior, np.concatenate(some))
+        for F, end in zip(some, np.cumsum([F.size for F in some]), strict=True):
+            yield exact_without(posterior, F, E[:, end - F.size : end])
+
+
+def _with_the_others(
+    mean: Array, latent: Array, together: Array, y: Array, counts: Array, noise: Array
+) -> tuple[Array, Array]:
+    """Given also the others at the same place: of `counts` with the mean `together`, all but y."""
+    others = np.maximum(counts - 1, 1)
+    rest = (counts[:, None] * together - y) / others[:, None]
+    variance = noise / others
+    total = latent + variance
+    gain = np.where((counts > 1) & (total > 0), latent / np.where(total > 0, total, 1.0), 0.0)
+    return mean + gain[:, None] * (rest - mean), (1.0 - gain) * latent
+
+
+def _affordable_folds(posteriors: tuple[Posterior, ...]) -> int:
+    """So that their factorisations take a second or two."""
+    work = len(posteriors) * max(1, posteriors[0].rank) ** 3
+    return max(2, int(FOLD_WORK / work))
+
+
+def _random_folds(rows: Array, number: int) -> list[Array]:
+    fold = np.random.default_rng([SEED, 1]).permutation(np.arange(rows.size) % number)
+    return [rows[fold == k] for k in range(min(number, rows.size))]
+
+
+def _group_folds(groups: Array, rng: np.random.Generator, number: int) -> list[Array]:
+    """Whole groups in random order, in at most so many folds: each goes where there are the fewest rows, as
+    long as there is room. In as many folds as there are groups, each has its own."""
+    names, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    if sizes.min() > FOLD_ROWS:
+        raise InputError(
+            f"groups have at least {sizes.min():,} rows; at most {FOLD_ROWS:,} can be held out together "
+            "without a refit. Use smaller groups, or Gaussian intervals and calibrated=False."
+        )
+    number = min(number, names.size)
+    fold, filled = np.full(names.size, -1), np.zeros(number, dtype=np.intp)
+    for k in rng.permutation(names.size):
+        emptiest = int(filled.argmin())
+        if filled[emptiest] + sizes[k] > FOLD_ROWS:
+            continue
+        fold[k], filled[emptiest] = emptiest, filled[emptiest] + sizes[k]
+    return [np.flatnonzero(fold[group] == k) for k in range(number) if filled[k]]
+
+
+def _number_in_group(groups: Array) -> Array:
+    """0, 1, 2, ... within each group, in order."""
+    order = np.argsort(groups, kind="stable")
+    _, first, sizes = np.unique(groups[order], return_index=True, return_counts=True)
+    number = np.empty(groups.size, dtype=np.intp)
+    number[order] = np.arange(groups.size) - np.repeat(first, sizes)
+    return number
+
+
+def _standardised(errors: Array, variance: Array) -> Array:
+    return errors / np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))[:, None]
+
+
+def _shaped(found: list[Array], fit: Fit) -> Array:
+    """Scores of all targets, in the shape of y."""
+    scores = np.concatenate(found, axis=1)
+    return scores.reshape(len(scores), *fit.scaling.y_mean.shape)
+
+
+def _columns(values: Array) -> Array:
+    return values[:, None] if values.ndim == 1 else values
