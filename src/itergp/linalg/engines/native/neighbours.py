@@ -8,6 +8,7 @@ from itergp.linalg.engines.base import Conditionals, Tick
 from itergp.linalg.engines.native import _tiles
 from itergp.linalg.engines.native.layout import BLOCK, blocks
 from itergp.linalg.engines.native.leaves import Leaf, slopes_of
+from itergp.linalg.engines.native.pace import paced
 from itergp.linalg.neighbours import LEAST_GAIN, LEAST_VARIANCE, TIE
 from itergp.prior.parameters import Slopes
 
@@ -35,12 +36,8 @@ def nearest(
     left, right = (blocks(F - centre, np.dtype("float32")) for F in (F0, F1))
     places = np.ascontiguousarray(places, dtype=np.int32)
     panels, work = -(-len(F0) // ROWS), ROWS * right.shape[0] * BLOCK * (1.0 + F1.shape[1] / 8.0)
-    step = max(threads, int(WORK_PER_CALL / work))
-    for first in range(0, panels, step):
-        tick()
-        _tiles.search(
-            left, right, places, len(F1), AMONG[among], found, first, min(first + step, panels), threads
-        )
+    for first, last in paced(panels, max(threads, int(WORK_PER_CALL / work)), tick, threads):
+        _tiles.search(left, right, places, len(F1), AMONG[among], found, first, last, threads)
     return found
 
 
@@ -60,10 +57,7 @@ def most_informative(
     J, chosen = np.ascontiguousarray(J, dtype=np.int32), np.empty((len(X0), count), dtype=np.int32)
     work = J.shape[1] * count * (F.shape[1] + count / 2.0 + 20.0)
     threads = at_once(threads, work * len(X0))
-    step = threads * max(1, int(WORK_PER_CALL / work))
-    for first in range(0, len(X0), step):
-        tick()
-        last = min(first + step, len(X0))
+    for first, last in paced(len(X0), threads * max(1, int(WORK_PER_CALL / work)), tick, threads):
         _tiles.most_informative(
             *as_terms, points, F, N, J, LEAST_VARIANCE, LEAST_GAIN, TIE, chosen, first, last, threads
         )
@@ -116,13 +110,11 @@ def likelihood(
     values, chunks = np.empty(len(rows)), -(-len(rows) // CHUNK)
     sums = np.zeros((chunks, 2 * len(as_terms[0]) + F.shape[1] + 2))
     work = CHUNK * (J.shape[1] + 1.0) ** 2 * (F.shape[1] + J.shape[1] / 3.0 + 20.0)
-    step = threads * max(1, int(WORK_PER_CALL / work))
     into, evaluate = (values, sums), _tiles.likelihood
     if given.weights is not None:
         into, evaluate = (*into, *vars(given.weights).values()), _tiles.likelihood_weights
-    for first in range(0, chunks, step):
-        tick()
-        evaluate(*as_terms, *data, *into, first, min(first + step, chunks), threads)
+    for first, last in paced(chunks, threads * max(1, int(WORK_PER_CALL / work)), tick, threads):
+        evaluate(*as_terms, *data, *into, first, last, threads)
     total = sums.sum(axis=0)
     squares = np.split(total[2 * len(as_terms[0]) : -2], np.cumsum(sizes))
     found = [
