@@ -162,7 +162,10 @@ class NativeEngine(Engine):
     ) -> np.ndarray:
         places = np.arange(len(F0)) if chosen is None else chosen
         at_once = at_most_cores(threads or self.threads)
-        return neighbours.nearest(F0[places], F1, count, among, places, at_once, tick)
+        return neighbours.NativeScan(F1, at_once).nearest(F0[places], count, among, places, tick)
+
+    def scan(self, F: np.ndarray, threads: int | None = None) -> neighbours.NativeScan:
+        return neighbours.NativeScan(F, at_most_cores(threads or self.threads))
 
     def chooses(self, kernel: Kernel) -> bool:
         parts = leaves(kernel)
