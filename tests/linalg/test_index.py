@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from itergp import Matern32
+from itergp.linalg import gram
 from itergp.linalg.engines import get, registry
 from itergp.linalg.index import Index
 from itergp.linalg.neighbours import distinct
@@ -142,3 +144,17 @@ def test_distinct_rows_by_sorting_and_by_marking(n):
     assert near.dtype == np.int32
     rows, near = distinct(J % 4, 4)
     np.testing.assert_array_equal(rows[near], J % 4)
+
+
+@pytest.mark.parametrize("d", [4, 12])
+def test_a_few_points_find_the_same_rows_without_a_tree(d, monkeypatch):
+    """Where a search is the only one, all rows are compared with: no index is made."""
+    rng = np.random.default_rng(d)
+    X, A = rng.uniform(size=(900, d)), rng.uniform(size=(20, d))
+    k = gram.Gram(Matern32(lengthscale=rng.uniform(0.5, 2.0, d)), X)
+    monkeypatch.setattr(gram, "ONCE_ROWS", 899)
+    found = k.nearest_once(A, 30)
+    assert k._index.made is None
+    np.testing.assert_array_equal(found, k.nearest(A, 30))
+    monkeypatch.setattr(gram, "ONCE_ROWS", 900)
+    np.testing.assert_array_equal(k.nearest_once(A, 30), found)

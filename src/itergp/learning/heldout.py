@@ -178,7 +178,7 @@ class HeldOut:
         if not count:
             return np.empty((self.rows.n, 0), dtype=np.intp)
         gram, N = Gram(kernel, self.known.X, self.compute), self.known.N(float(np.min(noise)))
-        near = gram.nearest(self.rows.X, candidates(count, self.known.n))
+        near = gram.nearest_once(self.rows.X, candidates(count, self.known.n))
         return gram.most_informative(self.rows.X, near, N, count)
 
 
