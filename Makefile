@@ -46,6 +46,7 @@ soak: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py all
 	$(BIN)/python benchmarks/soak_estimator.py all
 	$(BIN)/python benchmarks/soak_doors.py all
+	$(BIN)/python benchmarks/soak_large.py
 
 $(VENV)/.bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --editable ".[bench]"
