@@ -309,10 +309,12 @@ class Gram:
     def nearest_once(self, X: np.ndarray, count: int) -> np.ndarray:
         """The same for a few points and no others: of many rows, to build a tree takes longer than to compare
         with all of them."""
-        F = self.embedding(X)
-        if F is None or self.n <= ONCE_ROWS:
+        if self.n <= ONCE_ROWS:
             return self.nearest(X, count)
-        return self.engine.nearest(F, self.embedding(self.X), count, threads=self.compute.threads)
+        F, rows = self.embedding(X), self.embedding(self.X)
+        if F is None or rows is None:
+            return self.nearest(X, count)
+        return self.engine.nearest(F, rows, count, threads=self.compute.threads)
 
     def most_informative(
         self, X: np.ndarray, J: np.ndarray, N: np.ndarray, count: int, tick: Tick = no_tick
