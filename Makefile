@@ -46,6 +46,7 @@ soak: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py all
 	$(BIN)/python benchmarks/soak_estimator.py all
 	$(BIN)/python benchmarks/soak_doors.py all
+	$(BIN)/python benchmarks/soak_large.py
 
 $(VENV)/.bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --editable ".[bench]"
@@ -69,7 +70,7 @@ import sys
 sys.meta_path = [finder for finder in sys.meta_path if "ScikitBuild" not in type(finder).__name__]
 import itergp.linalg.engines.native as native, pytest
 assert "sanitize-src" in native._tiles.__file__
-sys.exit(pytest.main(["-q", "tests/linalg/engines/test_native.py", "tests/linalg/engines/test_native_gradients.py", "tests/linalg/engines/test_bindings.py"]))
+sys.exit(pytest.main(["-q", "tests/linalg/engines", "tests/linalg/test_index.py", "tests/linalg/test_earlier.py"]))
 endef
 export SANITIZED_TESTS
 

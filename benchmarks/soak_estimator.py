@@ -5,12 +5,15 @@ and long streams.
     python benchmarks/soak_estimator.py interrupt --count 20  answered within two seconds, with a valid model
     python benchmarks/soak_estimator.py stream --count 10000 rows one at a time: seconds, memory, and the
     exact GP's mean
+    python benchmarks/soak_estimator.py flat --count 1000    ten times as many predictions, then new rows and
+    rows that come again: memory is that of the model
 
 Each prints what it did and a line VIOLATION for whatever went wrong, and fails if there was any.
 """
 
 import json
 import os
+import pickle
 import select
 import signal
 import subprocess
@@ -217,6 +220,36 @@ def _stream(tally, first, count, seed):
     tally[f"(rows one at a time from {first}: {minutes}, mean off by {far:.1e} of the prior's sd)"] = count
 
 
+def flat(count, seed=0, n=3000):
+    """Memory while a model predicts, and while it takes more rows: each adds an action, and nothing else may
+    stay."""
+    tally, rng = Tally(), np.random.default_rng([seed, 8])
+    X, y = synthetic(n + count, 4, seed=seed)
+    model = IterGPRegressor(kernel="matern32", budget="128 actions").fit(X[:n], y[:n])
+    model.predict(X[n:], return_std=True)
+    before = _resident()
+    for i in range(10 * count):
+        model.predict(X[rng.integers(0, len(X), int(rng.integers(1, 20)))], return_std=bool(i % 2))
+    grown = _resident() - before
+    tally[f"({10 * count} predictions: {before / 1e6:.0f} MB, then {grown / 1e6:+.0f} MB)"] = 10 * count
+    if grown > 20e6:
+        tally["VIOLATION predictions keep memory"] += 1
+    before = _resident()
+    for i in range(count):
+        row = n + i if i % 2 else int(rng.integers(0, n))
+        model.partial_fit(X[row : row + 1], y[row : row + 1])
+    grown, size = _resident() - before, len(pickle.dumps(model))
+    tally[
+        f"({count} calls of partial_fit: {grown / 1e6:+.0f} MB; the model of {model.posterior_.rank} actions "
+        f"has {size / 1e6:.0f} MB)"
+    ] = count
+    if (
+        grown > 3 * size + 50e6
+    ):  # arrays grow by doubling, and the last model is there while a new one is made
+        tally["VIOLATION more rows keep more memory than the model has"] += 1
+    return tally
+
+
 def _processor_seconds(call):
     """Of all threads: what else the machine does plays no part."""
     begun = time.process_time()
@@ -248,7 +281,7 @@ def _far_from_exact(model, X, y, X_new):
     return float(np.max(np.abs(model.posterior_.mean(Z) - oracle.mean(Z)) / np.sqrt(prior.var(Z))))
 
 
-COMMANDS = {"kill": (kill, 50), "interrupt": (interrupt, 20), "stream": (stream, 10000)}
+COMMANDS = {"kill": (kill, 50), "interrupt": (interrupt, 20), "stream": (stream, 10000), "flat": (flat, 1000)}
 
 
 def main():

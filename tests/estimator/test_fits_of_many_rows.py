@@ -95,3 +95,18 @@ def test_rows_that_do_not_fit_are_refused_before_any_work_with_how_many_would(mo
     monkeypatch.setattr(itergp.linalg.compute, "available_bytes", lambda: 10_000)
     with pytest.raises(MemoryLimitError, match=r"a fit of 120 rows of 2 features .* about 69 would fit"):
         fitted()
+
+
+def test_a_number_of_actions_is_no_reason_for_passes(many):
+    """Of many rows each pass would take minutes; who asks for passes, or names a policy, gets them."""
+    by_count = fitted(budget="7 actions")
+    assert (by_count.posterior_.rank, by_count.posterior_.state.progress.passes) == (7, 0)
+    assert fitted(budget="1 pass").posterior_.state.progress.passes == 1
+    assert fitted(policy="cg", budget="3 actions").posterior_.state.progress.passes == 3
+
+
+def test_actions_that_do_not_fit_are_refused_before_learning(monkeypatch):
+    monkeypatch.setattr(itergp.linalg.compute, "available_bytes", lambda: 100_000)
+    monkeypatch.setattr("itergp.estimator.fitting.hyperparameters", lambda *_: pytest.fail("it learns"))
+    with pytest.raises(MemoryLimitError, match=r"100 actions on 120 rows needs .*about \d+ would fit"):
+        IterGPRegressor(budget="100 actions").fit(make_data(ROWS).X, make_data(ROWS).y)

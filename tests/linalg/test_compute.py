@@ -50,3 +50,9 @@ def test_compute_is_frozen_and_compares_by_value():
     assert Compute(cache="1GB") == Compute(cache=10**9)
     with pytest.raises(dataclasses.FrozenInstanceError):
         Compute().dtype = "float32"
+
+
+def test_small_amounts_of_memory_have_digits_too(monkeypatch):
+    monkeypatch.setattr(compute, "available_bytes", lambda: 12_300_000)
+    with pytest.raises(MemoryLimitError, match=r"This needs about 0.25 GB; 0.012 GB are available."):
+        compute.require_bytes(2.5e8, "This", "Do that.")

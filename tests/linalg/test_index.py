@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from itergp import Matern32
+from itergp.linalg import gram
 from itergp.linalg.engines import get, registry
 from itergp.linalg.index import Index
 from itergp.linalg.neighbours import distinct
@@ -52,6 +54,41 @@ def test_the_nearest_rows_are_those_of_all_distances(instruction_set, place, n, 
         same = np.take_along_axis(squares, found, axis=1), np.take_along_axis(squares, expected, axis=1)
         np.testing.assert_allclose(*same, rtol=1e-12)  # rows may differ where distances do by rounding only
         assert all(np.unique(row).size == count for row in found)
+
+
+@pytest.mark.parametrize("place", [*PLACES.values(), lambda rng, n, d: 1e-60 * rng.standard_normal((n, d))])
+@pytest.mark.parametrize(("n", "d"), [(5, 9), (3000, 12)])
+def test_with_many_features_rows_are_about_the_nearest_of_all(instruction_set, place, n, d):
+    """All rows are compared with in float32: distances are the smallest ones, but for its rounding."""
+    rng = np.random.default_rng([n, d, 1])
+    F = place(rng, n, d)
+    queries = np.concatenate([F[:3], F[-3:], place(rng, 9, d)])
+    size = np.abs(F).max()
+    index, squares = Index(F, native.ENGINE, 2), by_all_distances(F / size, queries / size, 1)[1]
+    for count in {1, min(n, 40), n}:
+        found = index.nearest(queries, count)
+        assert all(np.unique(row).size == count for row in found)
+        assert found.min() >= 0
+        reached = np.sqrt(np.take_along_axis(squares, found, axis=1)).max(axis=1)
+        least = np.sqrt(np.sort(squares, axis=1)[:, count - 1])
+        assert (reached <= least + 1e-5 * np.sqrt(np.median(squares, axis=1))).all()
+
+
+def test_queries_far_from_all_rows_have_neighbours():
+    F = np.random.default_rng(2).standard_normal((300, 10))
+    found = Index(F, native.ENGINE, 1).nearest(np.full((1, 10), 1e250), 7)
+    assert np.unique(found).size == 7
+    assert found.min() >= 0
+
+
+def test_rows_of_many_features_are_prepared_once(monkeypatch):
+    F, made = np.random.default_rng(3).standard_normal((500, 12)), []
+    blocks = native.neighbours.blocks
+    monkeypatch.setattr(native.neighbours, "blocks", lambda F, dtype: made.append(len(F)) or blocks(F, dtype))
+    index = Index(F, native.ENGINE, 1)
+    for _ in range(3):
+        index.nearest(F[:5], 4)
+    assert made == [500, 5, 5, 5]
 
 
 @pytest.mark.parametrize("size", [6, 13])
@@ -107,3 +144,17 @@ def test_distinct_rows_by_sorting_and_by_marking(n):
     assert near.dtype == np.int32
     rows, near = distinct(J % 4, 4)
     np.testing.assert_array_equal(rows[near], J % 4)
+
+
+@pytest.mark.parametrize("d", [4, 12])
+def test_a_few_points_find_the_same_rows_without_a_tree(d, monkeypatch):
+    """Where a search is the only one, all rows are compared with: no index is made."""
+    rng = np.random.default_rng(d)
+    X, A = rng.uniform(size=(900, d)), rng.uniform(size=(20, d))
+    k = gram.Gram(Matern32(lengthscale=rng.uniform(0.5, 2.0, d)), X)
+    monkeypatch.setattr(gram, "ONCE_ROWS", 899)
+    found = k.nearest_once(A, 30)
+    assert k._index.made is None
+    np.testing.assert_array_equal(found, k.nearest(A, 30))
+    monkeypatch.setattr(gram, "ONCE_ROWS", 900)
+    np.testing.assert_array_equal(k.nearest_once(A, 30), found)

@@ -5,7 +5,7 @@ import numpy as np
 FEW = 0.01  # at most this share of the values are outliers
 ROWS = 20  # with fewer values nothing counts as an outlier
 DOMINATED = 10.0  # times the standard deviation of the other values
-AT_ONCE = 10**6  # rows: of more, one feature after the other, to save copies of all of them
+AT_ONCE = 10**5  # rows: of more, one feature after the other, as copies of all of them take memory and time
 CONSTANT = 1e-12  # a column that varies by less than this share of its size is constant
 
 

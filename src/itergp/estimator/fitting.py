@@ -30,6 +30,7 @@ from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.observed import Observed
 from itergp.fitted.units import Scaling
 from itergp.learning.heldout import blocks
+from itergp.linalg.basis import Basis
 from itergp.linalg.compute import Compute, fitting, peak_bytes, require_bytes
 from itergp.linalg.products import large
 from itergp.posterior.combined import NEW_ROWS, Posterior
@@ -39,7 +40,7 @@ from itergp.solver.loop import accept_waiting
 from itergp.solver.more_data import extend, reweighted
 from itergp.solver.policies import UnitVector
 from itergp.solver.problem import Problem, centred
-from itergp.solver.run import solve
+from itergp.solver.run import require_actions, solve
 from itergp.solver.schedule import default_actions
 from itergp.solver.state import State, Status
 from itergp.solver.stopping import MaxActions, StoppingCriterion
@@ -71,6 +72,8 @@ def fit_rows(
     scaling = Scaling.of(X, y, weights) if asked["normalize"] else Scaling.none(X, y)
     inputs, targets = scaling.inputs(X), scaling.targets(y)
     plan = planned(asked, inputs, targets, clock.budget, weights)
+    if clock.budget.actions is not None:  # before learning, which may take long
+        require_actions(Basis.empty(plan.data.n), plan.policy, min(clock.budget.actions, plan.data.n))
     residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), inputs, targets)
     first = FirstRows.of(X, y, residual, plan.learns, before, weights)
     plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(groups, inputs, plan.data))

@@ -96,8 +96,9 @@ def default_schedule(n: int, budget: Budget, machine: "Machine | None" = None) -
 
 
 def without_passes(n: int, budget: Budget) -> bool:
-    """Whether a fit of so many rows acts on some of them only: no pass over K, linear in n."""
-    return n > PASS_ROWS and budget.stop is None
+    """Whether a fit of so many rows acts on some of them only: no pass over K, linear in n. So also where the
+    budget is a number of actions; one of passes, or another criterion, asks for passes."""
+    return n > PASS_ROWS and (budget.stop is None or budget.actions is not None)
 
 
 def _random_rows(n: int, budget: Budget) -> UnitVector:

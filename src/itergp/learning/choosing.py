@@ -5,6 +5,7 @@ A stage of learning is a candidate too: what makes held-out predictions worse is
 objective says. So a bad optimum, too few neighbours or a noise that collapsed cost time, not the answer.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,7 @@ from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import NOISE_FREE
 from itergp.learning.run import Learned, Record, ending
 from itergp.learning.screening import ITERATIONS, a_few, exactly, screen
-from itergp.learning.search import Search, Stages
+from itergp.learning.search import SCORING, Search, Stages
 from itergp.learning.stages import NEIGHBOURS, Neighbours, stages
 from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
 from itergp.limits import EXACT_LIKELIHOOD_ROWS
@@ -61,7 +62,9 @@ def choose_rows(
 def _choose(search: Search, method: str) -> None:
     rows, quick = search.rows, search.seconds is not None and search.seconds < SHORT
     small = method != "auto" or rows.n <= EXACT_LIKELIHOOD_ROWS
+    began = time.perf_counter()
     held = None if small else HeldOut.split(rows, search.groups, search.seed, search.compute, quick)
+    search.scoring = time.perf_counter() - began  # of many rows, to predict some takes about as long
     few = a_few(search, rows if held is None else held.known)
     if few is None:
         return _first_alone(search, method, held)
@@ -78,7 +81,7 @@ def _first_alone(search: Search, method: str, held: HeldOut | None) -> None:
     """No time to choose: one smoothness, learned as if it had been asked for. Held-out rows may still say
     that its intervals are too narrow."""
     assert search.seconds is not None
-    search.scoring = RESERVED * search.seconds
+    search.scoring = min(max(search.scoring, RESERVED * search.seconds), SCORING * search.seconds)
     start = Candidate(FIRST, start_of(FIRST, search.d), search.noise)
     search.best = best = search.enter(search.learned(start, search.rows, _named(search, method)))
     if method == "auto":

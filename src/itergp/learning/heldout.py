@@ -143,8 +143,10 @@ class HeldOut:
             far = rng.permutation(away)[: most // 2]
             near = rng.permutation(np.flatnonzero(numbers < 0))[: most - far.size]
             out, held = np.concatenate([near, away]), np.concatenate([near, far])
-        known = np.setdiff1d(np.arange(rows.n), out)
-        return HeldOut(rows.some(known), rows.some(held), compute, seed, actions, numbers[held])
+        is_known = np.full(rows.n, True)
+        is_known[out] = False
+        known, chosen = rows.some(np.flatnonzero(is_known)), rows.some(held)
+        return HeldOut(known, chosen, compute, seed, actions, numbers[held])
 
     def failed(self) -> Scores:
         return Scores.failed(self.rows.n, self.rows.t, self.clusters)
@@ -177,7 +179,7 @@ class HeldOut:
         if not count:
             return np.empty((self.rows.n, 0), dtype=np.intp)
         gram, N = Gram(kernel, self.known.X, self.compute), self.known.N(float(np.min(noise)))
-        near = gram.nearest(self.rows.X, candidates(count, self.known.n))
+        near = gram.nearest_once(self.rows.X, candidates(count, self.known.n))
         return gram.most_informative(self.rows.X, near, N, count)
 
 

@@ -56,8 +56,12 @@ def require_bytes(needed: float, what: str, remedy: str) -> None:
     available = available_bytes()
     if needed > available:
         raise MemoryLimitError(
-            f"{what} needs about {needed / 1e9:.1f} GB; {available / 1e9:.1f} GB are available. {remedy}"
+            f"{what} needs about {_gigabytes(needed)}; {_gigabytes(available)} are available. {remedy}"
         )
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e9:.2g} GB"
 
 
 def fitting(bytes_each: float) -> int:

@@ -35,6 +35,7 @@ FLOAT32_SHARE = 0.1  # float32 tiles are used if their rounding stays below this
 GRADIENT_ROWS = 2048  # rows of a low-rank gradient between two ticks
 # rows that search among so many: fewer are as fast by brute force, as trees must be built first
 TREES = (20_000, 200_000)
+ONCE_ROWS = 100_000  # up to here a tree for a few hundred points
 SEARCHED = 256  # points per batch when searching for the most correlated rows
 ORIGIN_ROWS = 32  # the first rows, so that the origin stays the same when data are appended
 
@@ -304,6 +305,16 @@ class Gram:
         correlated rows if it has none. The search index is built once."""
         F = self.embedding(X)
         return self._most_correlated(X, count) if F is None else self._index.get(self._rows).nearest(F, count)
+
+    def nearest_once(self, X: np.ndarray, count: int) -> np.ndarray:
+        """The same for a few points and no others: of many rows, to build a tree takes longer than to compare
+        with all of them."""
+        if self.n <= ONCE_ROWS:
+            return self.nearest(X, count)
+        F, rows = self.embedding(X), self.embedding(self.X)
+        if F is None or rows is None:
+            return self.nearest(X, count)
+        return self.engine.nearest(F, rows, count, threads=self.compute.threads)
 
     def most_informative(
         self, X: np.ndarray, J: np.ndarray, N: np.ndarray, count: int, tick: Tick = no_tick

@@ -13,17 +13,15 @@ T = TypeVar("T")
 
 
 class Index:
-    """Rows in the kernel's own metric: in a k-d tree if there are few features, else as they are."""
+    """Rows in the kernel's own metric: in a search tree if there are few features, else all compared with."""
 
     def __init__(self, F: np.ndarray, engine: Engine, threads: int | None) -> None:
-        self.F, self.engine, self.threads = F, engine, threads
-        self.tree = engine.tree(F, threads) if 0 < F.shape[1] <= TREE_FEATURES else None
+        few = 0 < F.shape[1] <= TREE_FEATURES
+        self.rows: Any = engine.tree(F, threads) if few else engine.scan(F, threads)
 
     def nearest(self, F: np.ndarray, count: int) -> np.ndarray:
         """The `count` rows nearest to each of these points, nearest first."""
-        if self.tree is None:
-            return self.engine.nearest(F, self.F, count, threads=self.threads)
-        return self.tree.nearest(F, count)
+        return self.rows.nearest(F, count)
 
 
 class Once(Generic[T]):

@@ -50,6 +50,17 @@ class Tree:
         return self.tree.query(F, k=np.arange(1, count + 1), workers=self.threads)[1]
 
 
+class Scan:
+    """Searches by brute force, if there are no native ones."""
+
+    def __init__(self, F: np.ndarray) -> None:
+        self.F = F
+
+    def nearest(self, F: np.ndarray, count: int) -> np.ndarray:
+        """The `count` rows nearest to each of these points, nearest first."""
+        return nearest_by_tree(F, self.F, count, "all")
+
+
 def nearest_by_tree(F0: np.ndarray, F1: np.ndarray, count: int, among: str) -> np.ndarray:
     """`Engine.nearest`, by a k-d tree; by brute force if there are many features."""
     if among == "earlier":  # rows of [2^k, 2^(k+1)) among the first 2^k; the first ones by brute force

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from itergp.linalg.blas import blas_threads, dense_threads
 from itergp.linalg.engines import Tick
 from itergp.linalg.products import lowered
 from itergp.solver.belief import Belief
@@ -43,14 +44,15 @@ class Accepted:
     def _at_once(self, block: range, columns: range) -> None:
         belief = self.belief
         D, F = new_directions(belief, block)
-        for j in columns:
-            # search direction with eta = 1, and K times it
-            d, f = D[:, j - block.start], F[:, j - block.start]
-            Nd = belief.problem.N * d
-            self.v += np.outer(d, belief.z[j])
-            self.r -= np.outer(f + Nd, belief.z[j])
-            self.variance -= f * f
-            self.trace_GA += float(d @ Nd)
+        with blas_threads(1):  # on a busy machine, threads wait longer for each other than one would work
+            for j in columns:
+                # search direction with eta = 1, and K times it
+                d, f = D[:, j - block.start], F[:, j - block.start]
+                Nd = belief.problem.N * d
+                self.v += np.outer(d, belief.z[j])
+                self.r -= np.outer(f + Nd, belief.z[j])
+                self.variance -= f * f
+                self.trace_GA += float(d @ Nd)
 
     def _by_slabs(self, block: range, columns: range, tick: Tick) -> None:
         belief, z, front = self.belief, self.belief.z, self.belief.basis.remade
@@ -85,8 +87,9 @@ def in_actions(belief: Belief, block: range) -> np.ndarray:
     """C with D_b = Q C: what of earlier actions makes the actions of a block conjugate, of length eta = 1."""
     start, stop = block.start, block.stop
     L = belief.factor.L(stop)
-    back = -belief.factor.solve_transposed(L[start:, :start].T, start)  # minus the part along earlier actions
-    return np.concatenate([back, np.eye(stop - start)]) @ np.linalg.inv(L[start:, start:]).T
+    with dense_threads(stop):
+        back = -belief.factor.solve_transposed(L[start:, :start].T, start)  # the part along earlier actions
+        return np.concatenate([back, np.eye(stop - start)]) @ np.linalg.inv(L[start:, start:]).T
 
 
 def new_directions(belief: Belief, block: range) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from itergp.errors import InputError
 from itergp.linalg.basis import Basis, Factor, as_dense
+from itergp.linalg.blas import dense_threads
 from itergp.linalg.compute import fitting, require_bytes
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.linalg.products import PRODUCTS, Remade, large, lowered
@@ -244,9 +245,10 @@ def _logdet(L: np.ndarray) -> float:
 def _extend_A(factor: Factor, basis: Basis, Q: Any, N: np.ndarray) -> Factor:
     """The factor of A = Q^T N Q with the columns of another block."""
     NQ = times_noise(N, Q)
-    W = factor.solve(basis.inner(NQ))
-    A = as_dense(Q.T @ NQ)
-    return factor.append(W, np.linalg.cholesky((A + A.T) / 2 - W.T @ W))
+    A, cross = as_dense(Q.T @ NQ), basis.inner(NQ)
+    with dense_threads(basis.size + len(A)):
+        W = factor.solve(cross)
+        return factor.append(W, np.linalg.cholesky((A + A.T) / 2 - W.T @ W))
 
 
 def times_noise(N: np.ndarray, Q: Any) -> Any:

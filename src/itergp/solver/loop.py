@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from itergp.linalg.basis import as_dense, cholesky_keeping
-from itergp.linalg.blas import NARROW, blas_threads
+from itergp.linalg.blas import NARROW, blas_threads, dense_threads
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.products import Remade
 from itergp.solver.accepting import Accepted
@@ -73,9 +73,10 @@ def observe(state: State, policy: Any) -> State:
         return _nothing_new(_idle(state, S.shape[1]), Status.ACTIONS_EXHAUSTED)
     # G = Q^T K Q + Q^T N Q + diag(tau), the old rows against the new columns and the new block
     cross, G_bb = _projected(belief, block)
-    W = belief.factor.solve(cross)
-    S_bb = (G_bb + G_bb.T) / 2 + np.diag(block.tau) - W.T @ W  # eta of the whole block (Alg. 1, line 10)
-    L_bb, kept = cholesky_keeping(S_bb, least=0.5 * (belief.problem.N.min() + block.tau))
+    with dense_threads(belief.basis.size + block.width):
+        W = belief.factor.solve(cross)
+        S_bb = (G_bb + G_bb.T) / 2 + np.diag(block.tau) - W.T @ W  # eta of the block (Alg. 1, line 10)
+        L_bb, kept = cholesky_keeping(S_bb, least=0.5 * (belief.problem.N.min() + block.tau))
     if not kept.size:
         return _nothing_new(_idle(state, S.shape[1]), Status.PRECISION_LIMIT)
     if kept.size < block.width:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError, InterruptedWarning, ItergpError
+from itergp.linalg.basis import Basis
 from itergp.linalg.compute import fitting, require_bytes
 from itergp.linalg.products import large
 from itergp.solver.loop import step
@@ -112,21 +113,24 @@ def _confirmed(state: State, stop: StoppingCriterion, begun: Progress, verdict: 
 def _require_memory(state: State, policy: Any, actions: float) -> None:
     """Raise for a number of actions that cannot fit in memory; other budgets are not checked."""
     if np.isfinite(actions):
-        n = state.problem.n
-        actions = min(actions, n - state.rank)
-        rows = _stored(state, policy)
-        needed = 8.0 * (rows * actions + 2.0 * actions**2)
-        # of dense actions on many rows, n x r numbers; of unit vectors, whose products are not stored, r x r
-        most = min(fitting(8.0 * rows) if rows else n, int(fitting(16.0) ** 0.5))
-        remedy = f"Ask for fewer actions: about {most} would fit"
-        unit = large(n) and rows and state.basis.sparse
-        remedy += ", or more of policy=UnitVector('random'), whose products are not stored." if unit else "."
-        require_bytes(needed, f"{int(actions)} actions on {n} rows", remedy)
+        require_actions(state.basis, policy, int(min(actions, state.problem.n - state.rank)))
 
 
-def _stored(state: State, policy: Any) -> int:
+def require_actions(basis: Basis, policy: Any, actions: int) -> None:
+    """Raise if so many more actions cannot fit in memory."""
+    n, rows = basis.n, _stored(basis, policy)
+    needed = 8.0 * (float(rows) * actions + 2.0 * float(actions) ** 2)
+    # of dense actions on many rows, n x r numbers; of unit vectors, whose products are not stored, r x r
+    most = min(fitting(8.0 * rows) if rows else n, int(fitting(16.0) ** 0.5))
+    remedy = f"Ask for fewer actions: about {most} would fit"
+    unit = large(n) and rows and basis.sparse
+    remedy += ", or more of policy=UnitVector('random'), whose products are not stored." if unit else "."
+    require_bytes(needed, f"{actions} actions on {n} rows", remedy)
+
+
+def _stored(basis: Basis, policy: Any) -> int:
     """How many numbers are stored of an action: K Q, and Q if it is dense; none where K Q is made again."""
-    n, basis = state.problem.n, state.basis
+    n = basis.n
     if not getattr(policy, "sparse", False):
         return 2 * n
     lean = getattr(policy, "few_rows", False) and large(n) and basis.sparse and (basis.lean or not basis.size)

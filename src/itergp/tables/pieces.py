@@ -140,10 +140,11 @@ def joined(pieces: Pieces) -> Table:
     lines = Lines()
     for some in pieces:
         if head is None:
-            head = some
-            growing = {
-                j: _Texts() if kind == TEXT else _Numbers(pieces.rows) for j, kind in pieces.use(head).items()
-            }
+            head, use = some, pieces.use(some)
+            if pieces.rows:
+                what = f"{pieces.path}: {pieces.rows:,} rows of {len(use):,} cells"
+                require_bytes(ROOM * pieces.rows * len(use), what, "Remove rows or columns.")
+            growing = {j: _Texts() if kind == TEXT else _Numbers(pieces.rows) for j, kind in use.items()}
         for j, column in growing.items():
             column.add(some, j)
         lines.extend(some.lines)

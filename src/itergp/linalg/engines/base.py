@@ -17,7 +17,7 @@ import scipy.linalg
 
 from itergp.linalg.engines import differences, registry
 from itergp.linalg.local import Neighbourhoods, act
-from itergp.linalg.neighbours import Tree, most_informative, nearest_by_tree
+from itergp.linalg.neighbours import Scan, Tree, most_informative, nearest_by_tree
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes, with_parameters
 
@@ -172,6 +172,11 @@ class Engine(ABC):
         """A search tree over the rows of F: `tree.nearest(F0, count)` is what `nearest` finds among all."""
         native = registry.native()
         return native.tree(F, threads) if native else Tree(F, threads)
+
+    def scan(self, F: np.ndarray, threads: int | None = None) -> Any:
+        """The rows of F prepared for searches that compare with all of them: `scan.nearest(F0, count)`."""
+        native = registry.native()
+        return native.scan(F, threads) if native else Scan(F)
 
     def solve_lower(self, L: np.ndarray, B: np.ndarray, threads: int | None = None) -> np.ndarray:
         """L^{-1} b for each row b of B, (rows, r). In the native code no row depends on the others."""

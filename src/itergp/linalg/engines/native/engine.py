@@ -18,6 +18,7 @@ from itergp.linalg.engines.native import _tiles, linear, local, neighbours
 from itergp.linalg.engines.native.gradients import gradient, symmetric_gradient
 from itergp.linalg.engines.native.layout import BLOCK, blocks, padded, unpadded
 from itergp.linalg.engines.native.leaves import Leaf, differentiable_leaves, leaves
+from itergp.linalg.engines.native.pace import paced
 from itergp.linalg.local import Neighbourhoods
 from itergp.linalg.memory import cores
 from itergp.prior.kernel import Kernel, without_linear
@@ -83,9 +84,8 @@ class NativeEngine(Engine):
             return out
         native, call = _kernel(kernel, X0, X1, dtype), _function("dense", dtype)
         panels = -(-len(X0) // PANEL)
-        step = _panels_per_call(len(X1), 1, X1.shape[1])
-        for first in range(0, panels, step):
-            call(native, out, first, min(first + step, panels), self._threads())
+        for first, last in paced(panels, _panels_per_call(len(X1), 1, X1.shape[1]), no_tick):
+            call(native, out, first, last, self._threads())
         linear.add_dense(_leaves(kernel), X0, X1, out)
         return out
 
@@ -99,10 +99,9 @@ class NativeEngine(Engine):
         for start in range(0, V.shape[1], MAX_COLUMNS):
             some = padded(V[:, start : start + MAX_COLUMNS], dtype)
             sums = np.zeros((-(-len(X0) // BLOCK) * BLOCK, some.shape[1]))
-            step = _panels_per_call(len(X1), some.shape[1], X1.shape[1])
-            for first in range(0, panels, step):
-                tick()
-                call(native, some, sums, first, min(first + step, panels), self._threads())
+            most = _panels_per_call(len(X1), some.shape[1], X1.shape[1])
+            for first, last in paced(panels, most, tick):
+                call(native, some, sums, first, last, self._threads())
             width = min(MAX_COLUMNS, V.shape[1] - start)
             out[:, start : start + width] = unpadded(sums, len(X0), width, dtype)
         linear.add_product(_leaves(kernel), X0, X1, V, out)
@@ -134,20 +133,9 @@ class NativeEngine(Engine):
     ) -> np.ndarray:
         call, panels = _function("symmetric", dtype), V.shape[0] // PANEL
         sums = np.zeros((min(self._threads(), panels), *V.shape))  # one per thread, added in a fixed order
-        step = _panels_per_call(V.shape[0] // 2, 2 * V.shape[1], features)
-        for p in range(0, panels, step):
-            tick()
-            call(
-                store.kernel,
-                V,
-                sums,
-                p,
-                min(p + step, panels),
-                from_block,
-                store.array,
-                store.offsets,
-                store.filled,
-            )
+        stored = store.array, store.offsets, store.filled
+        for p, last in paced(panels, _panels_per_call(V.shape[0] // 2, 2 * V.shape[1], features), tick):
+            call(store.kernel, V, sums, p, last, from_block, *stored)
         return sums.sum(axis=0) if len(sums) > 1 else sums[0]
 
     def gradient(
@@ -174,7 +162,10 @@ class NativeEngine(Engine):
     ) -> np.ndarray:
         places = np.arange(len(F0)) if chosen is None else chosen
         at_once = at_most_cores(threads or self.threads)
-        return neighbours.nearest(F0[places], F1, count, among, places, at_once, tick)
+        return neighbours.NativeScan(F1, at_once).nearest(F0[places], count, among, places, tick)
+
+    def scan(self, F: np.ndarray, threads: int | None = None) -> neighbours.NativeScan:
+        return neighbours.NativeScan(F, at_most_cores(threads or self.threads))
 
     def chooses(self, kernel: Kernel) -> bool:
         parts = leaves(kernel)

@@ -4,14 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from itergp.linalg.engines.base import Conditionals, Tick
+from itergp.linalg.engines.base import Conditionals, Tick, no_tick
 from itergp.linalg.engines.native import _tiles
 from itergp.linalg.engines.native.layout import BLOCK, blocks
 from itergp.linalg.engines.native.leaves import Leaf, slopes_of
+from itergp.linalg.engines.native.pace import paced
 from itergp.linalg.neighbours import LEAST_GAIN, LEAST_VARIANCE, TIE
 from itergp.prior.parameters import Slopes
 
 ROWS = 4  # rows of a panel of the search
+SOME = 1024  # rows, of which the median is the centre
+FARTHEST = 2.0**30  # coordinates, the sum of whose squares float32 can hold
 CHUNK = _tiles.CHUNK
 AMONG = {"all": 0, "others": 1, "earlier": 2}
 WORK_PER_CALL = 5e8  # distances, or operations on small matrices, between two ticks
@@ -23,25 +26,54 @@ def at_once(threads: int, work: float) -> int:
     return max(1, min(threads, int(work / WORK_PER_THREAD)))
 
 
-def nearest(
-    F0: np.ndarray, F1: np.ndarray, count: int, among: str, places: np.ndarray, threads: int, tick: Tick
-) -> np.ndarray:
-    """The `count` rows of F1 nearest to each row of F0, nearest first, padded with -1 if there are fewer.
+class NativeScan:
+    """Rows prepared once, for searches that compare with all of them."""
 
-    `places` are the indices in F1 of the rows of F0, in ascending order, for "others" and "earlier".
-    """
-    found = np.empty((len(F0), count), dtype=np.int32)
-    centre = F1.mean(axis=0)
-    left, right = (blocks(F - centre, np.dtype("float32")) for F in (F0, F1))
-    places = np.ascontiguousarray(places, dtype=np.int32)
-    panels, work = -(-len(F0) // ROWS), ROWS * right.shape[0] * BLOCK * (1.0 + F1.shape[1] / 8.0)
-    step = max(threads, int(WORK_PER_CALL / work))
-    for first in range(0, panels, step):
-        tick()
-        _tiles.search(
-            left, right, places, len(F1), AMONG[among], found, first, min(first + step, panels), threads
-        )
-    return found
+    def __init__(self, F: np.ndarray, threads: int) -> None:
+        self.rows, self.threads = len(F), threads
+        # the mean would follow a single row far away, and float32 has no digits left for the others
+        self.centre = np.median(F[:: -(-len(F) // SOME)], axis=0)
+        self.unit = _unit(F - self.centre)
+        self.blocks = self._in_float32(F)
+
+    def nearest(
+        self,
+        F: np.ndarray,
+        count: int,
+        among: str = "all",
+        places: np.ndarray | None = None,
+        tick: Tick = no_tick,
+    ) -> np.ndarray:
+        """The `count` rows nearest to each of these points, nearest first, padded with -1 if there are fewer.
+
+        `places` are the indices of the points among the rows, ascending, for "others" and "earlier".
+        """
+        found = np.empty((len(F), count), dtype=np.int32)
+        left, right = self._in_float32(F), self.blocks
+        places = np.ascontiguousarray(np.arange(len(F)) if places is None else places, dtype=np.int32)
+        panels, work = -(-len(F) // ROWS), ROWS * right.shape[0] * BLOCK * (1.0 + F.shape[1] / 8.0)
+        most, how = max(self.threads, int(WORK_PER_CALL / work)), (self.rows, AMONG[among], found)
+        for first, last in paced(panels, most, tick, self.threads):
+            _tiles.search(left, right, places, *how, first, last, self.threads)
+        return found
+
+    def _in_float32(self, F: np.ndarray) -> np.ndarray:
+        G = F - self.centre
+        if self.unit != 1.0 or _largest(G) > FARTHEST:
+            G = np.clip(self.unit * G, -FARTHEST, FARTHEST)
+        return blocks(G, np.dtype("float32"))
+
+
+def _largest(F: np.ndarray) -> float:
+    return float(max(F.max(initial=0.0), -F.min(initial=0.0)))  # without a copy of all of it
+
+
+def _unit(F: np.ndarray) -> float:
+    """A power of two that brings squares of the largest coordinate into the range of float32."""
+    largest = _largest(F)
+    if not largest or 1.0 / FARTHEST < largest < FARTHEST:
+        return 1.0
+    return float(np.ldexp(1.0, min(1000, -int(np.frexp(largest)[1]))))
 
 
 def most_informative(
@@ -60,10 +92,7 @@ def most_informative(
     J, chosen = np.ascontiguousarray(J, dtype=np.int32), np.empty((len(X0), count), dtype=np.int32)
     work = J.shape[1] * count * (F.shape[1] + count / 2.0 + 20.0)
     threads = at_once(threads, work * len(X0))
-    step = threads * max(1, int(WORK_PER_CALL / work))
-    for first in range(0, len(X0), step):
-        tick()
-        last = min(first + step, len(X0))
+    for first, last in paced(len(X0), threads * max(1, int(WORK_PER_CALL / work)), tick, threads):
         _tiles.most_informative(
             *as_terms, points, F, N, J, LEAST_VARIANCE, LEAST_GAIN, TIE, chosen, first, last, threads
         )
@@ -116,13 +145,11 @@ def likelihood(
     values, chunks = np.empty(len(rows)), -(-len(rows) // CHUNK)
     sums = np.zeros((chunks, 2 * len(as_terms[0]) + F.shape[1] + 2))
     work = CHUNK * (J.shape[1] + 1.0) ** 2 * (F.shape[1] + J.shape[1] / 3.0 + 20.0)
-    step = threads * max(1, int(WORK_PER_CALL / work))
     into, evaluate = (values, sums), _tiles.likelihood
     if given.weights is not None:
         into, evaluate = (*into, *vars(given.weights).values()), _tiles.likelihood_weights
-    for first in range(0, chunks, step):
-        tick()
-        evaluate(*as_terms, *data, *into, first, min(first + step, chunks), threads)
+    for first, last in paced(chunks, threads * max(1, int(WORK_PER_CALL / work)), tick, threads):
+        evaluate(*as_terms, *data, *into, first, last, threads)
     total = sums.sum(axis=0)
     squares = np.split(total[2 * len(as_terms[0]) : -2], np.cumsum(sizes))
     found = [
