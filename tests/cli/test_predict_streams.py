@@ -86,6 +86,7 @@ def test_streamed_predictions_are_those_of_the_whole_table_to_the_bit(suffix, fo
     assert values.pop("out") == str(out)
     assert values.pop("unused_columns") == []
     share, expected = values.pop("computational_share"), about.pop("computational_share")
+    assert values.pop("interval") == about.pop("interval")
     assert values == pytest.approx(about)
     assert share == pytest.approx(expected)
     assert values["rows"] == share["points"] == NEW
