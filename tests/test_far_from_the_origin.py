@@ -456,6 +456,13 @@ def check_interval(f: Fitted) -> None:
     close(((high - low) / 2 / 1.959963984540054) ** 2, f.s.local_var + NOISE)
 
 
+def check_calibration(f: Fitted) -> None:
+    """Scores of rows left out in turn: with P = K_hat^{-1}, (P y)_i / sqrt(P_ii)."""
+    whole = f.model(budget=f"{ROWS} actions", policy=UnitVector(block_size=16)).fit(X + f.s.offset, Y)
+    P = np.linalg.inv(f.s.kernel(X, X) + NOISE * np.eye(ROWS))
+    close(whole.calibration_.scores, np.sort(P @ Y / np.sqrt(np.diag(P))), 1e-6)
+
+
 def check_parts_of_estimator(f: Fitted) -> None:
     parts = f.far.decompose(f.s.at)
     close(parts.mathematical, f.s.exact.var(T))
@@ -516,6 +523,7 @@ ESTIMATOR = {
     "partial_fit": check_partial_fit,
     "refine": check_refine_of_estimator,
     "interval": check_interval,
+    "calibration_": check_calibration,
     "decompose": check_parts_of_estimator,
     "certify": check_certificate_of_estimator,
     "sample_y": check_sample_y,
