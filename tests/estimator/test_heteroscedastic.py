@@ -126,6 +126,24 @@ def test_several_targets_share_how_the_noise_varies():
         np.testing.assert_allclose(np.log(noise[:, j]), 2 * np.log(size * SD[400:500]), atol=0.7)
 
 
+def test_few_places_with_many_observations_each_tell_how_the_noise_varies():
+    rng = np.random.default_rng(5)
+    places = np.linspace(-2, 2, 25)[:, None]
+    X = np.repeat(places, 16, axis=0)
+    sd = 0.05 * 10 ** ((X[:, 0] + 2) / 4)
+    y = np.sin(2 * X[:, 0]) + sd * rng.standard_normal(len(X))
+    model = IterGPRegressor("matern52", noise=HETEROSCEDASTIC).fit(X, y)
+    assert model.posterior_.problem.n == 25
+    found = np.sqrt(model.decompose(places).noise) / sd[::16]
+    assert 0.6 < found.min() < found.max() < 1.6
+
+
+def test_draws_of_one_column_have_its_shape():
+    model = IterGPRegressor("matern52", noise=HETEROSCEDASTIC).fit(X[:400], Y[:400, None])
+    assert model.noise_function_ is not None
+    assert model.sample_y(X[:5], 7).shape == (5, 1, 7)
+
+
 @pytest.mark.parametrize("refinable", [True, False])
 def test_a_file_keeps_the_function(model, tmp_path, refinable):
     model.save(tmp_path / "model.itergp", refinable)
@@ -160,6 +178,16 @@ def test_what_ends_it_leaves_the_last_complete_round(monkeypatch, stops, rounds)
     found = IterGPRegressor("matern52", noise=HETEROSCEDASTIC).fit(X[:200], Y[:200])
     assert (found.noise_function_ is None) == (rounds == 0)
     assert np.isfinite(found.predict(X[400:500], return_std=True)).all()
+
+
+@pytest.mark.parametrize(("stops", "ended"), [(OutOfTime, "BUDGET"), (KeyboardInterrupt, "INTERRUPTED")])
+def test_it_says_what_ended_it(monkeypatch, stops, ended):
+    def fails(*_):
+        raise stops
+
+    monkeypatch.setattr(varying, "_round", fails)
+    model = IterGPRegressor("matern52", noise=HETEROSCEDASTIC).fit(X[:100], Y[:100])
+    assert model.learning_.ended.name == ended
 
 
 def test_a_clock_is_kept():

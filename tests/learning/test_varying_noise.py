@@ -13,6 +13,7 @@ from itergp.learning.varying import (
     Errors,
     NoiseFunction,
     Regression,
+    errors_within,
     held_out_errors,
     learned_function,
 )
@@ -114,3 +115,17 @@ def test_too_few_errors_and_errors_that_are_not_finite_say_nothing():
     )
     assert learned_function(broken, 0, None, Compute()) is None
     assert isinstance(learned_function(one, 0, None, Compute()), NoiseFunction)
+
+
+def test_errors_within_a_place_are_independent_and_have_the_variance_that_they_say():
+    """Each observation less the weighted mean of those before it, as a dense covariance has it."""
+    group, w = np.array([0, 1, 0, 0, 1, 2]), np.array([1.0, 2.0, 0.5, 4.0, 1.0, 3.0])
+    y = np.random.default_rng(0).standard_normal(6)
+    found = errors_within(unmerged(np.zeros((6, 1)), y, w), group, 0.3, seed=0)
+    A = np.array(  # of the draw y: rows 2 and 3 of group 0, row 4 of group 1
+        [[-1, 0, 1, 0, 0, 0], [-1 / 1.5, 0, -0.5 / 1.5, 1, 0, 0], [0, -1, 0, 0, 1, 0]]
+    )
+    covariance = A @ np.diag(0.3 / w) @ A.T
+    np.testing.assert_allclose(found.errors[:, 0], A @ y, atol=1e-14)
+    np.testing.assert_allclose(np.diag(found.noise[:, 0]), covariance, atol=1e-14)
+    assert not found.latent.any()

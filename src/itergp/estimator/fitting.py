@@ -90,7 +90,9 @@ def fit_rows(
         if found is None:
             found = hyperparameters(plan, clock, watch)
             if plan.varies:
-                found = varying(plan, found, inputs, reweighted_rows, clock, watch)
+                found = varying(
+                    plan, found, unmerged(inputs, targets, weights), reweighted_rows, clock, watch
+                )
             note_learned(None if watch.interrupts.asked else watch.checkpoint, found)
         if found.function is not None:
             plan = replace(plan, data=reweighted_rows(found.function(inputs)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from itergp.data.rows import Rows
+from itergp.data.rows import Rows, places
 from itergp.estimator.budgets import LEARNING_SHARE
 from itergp.estimator.clock import Clock
 from itergp.estimator.hyperparameters import Hyperparameters, Plan, centred_rows
@@ -17,7 +17,7 @@ from itergp.learning.endings import Ending
 from itergp.learning.heldout import Scores
 from itergp.learning.run import Learned, Timed, ending
 from itergp.learning.training import learn_rows
-from itergp.learning.varying import Errors, held_out_errors, learned_function
+from itergp.learning.varying import Errors, errors_within, held_out_errors, learned_function
 
 ROUNDS = 2
 
@@ -34,11 +34,12 @@ class Rounds(Timed):
 
 
 def varying(
-    plan: Plan, found: Hyperparameters, X: np.ndarray, rows: Reweighted, clock: Clock, watch: Watch
+    plan: Plan, found: Hyperparameters, data: Rows, rows: Reweighted, clock: Clock, watch: Watch
 ) -> Hyperparameters:
     """What was learned for constant noise, or for noise that varies where held-out errors show it.
 
-    Whatever ends it, the clock or Ctrl-C, what the last complete round has found is valid.
+    `data` has all observations. Whatever ends it, the clock or Ctrl-C, what the last complete round has found
+    is valid.
     """
     if found.learned is None or not np.any(plan.learnable) or watch.interrupts.asked:
         return found
@@ -47,19 +48,24 @@ def varying(
     rounds, best = Rounds(None if total is None else max(1e-3, LEARNING_SHARE * total - spent)), found
     with ending(rounds), watch.interrupts.raised():
         for number in range(ROUNDS):
-            after = _round(plan, best, X, rows, rounds, ROUNDS - number, watch)
+            after = _round(plan, best, data, rows, rounds, ROUNDS - number, watch)
             if after is None:
                 break
             best = after
+            if best.learned is not None and best.learned.interrupted:
+                break
         if best is not found and plan.start.chosen:
-            best = _rescaled(plan, best, X, rows, rounds)
-    return best
+            best = _rescaled(plan, best, data.X, rows, rounds)
+    assert best.learned is not None
+    ended = best.learned.ended if rounds.ended is Ending.CONVERGED else rounds.ended
+    learned = replace(best.learned, ended=ended)
+    return replace(best, learned=learned, learning=learned.learning)
 
 
 def _round(
     plan: Plan,
     found: Hyperparameters,
-    X: np.ndarray,
+    data: Rows,
     rows: Reweighted,
     rounds: Rounds,
     left: int,
@@ -67,13 +73,16 @@ def _round(
 ) -> Hyperparameters | None:
     """g by the errors of this model, then kernel and noise for this g; None if noise does not vary."""
     seconds = None if rounds.seconds is None else rounds.left / (2 * left)
-    errors = _errors(plan, found, X, rows, rounds)
+    errors = _errors(plan, found, data.X, rows, rounds)
+    if plan.data.n < data.n:  # rows were merged
+        told = centred_rows(plan, data)
+        errors = errors.joined(errors_within(told, places(data.X), _of_told(plan, found.noise), plan.seed))
     function = learned_function(errors, plan.seed, seconds, plan.compute, rounds.tick)
     if function is None:
         return None
     level = float(function(plan.data.X).mean())
     function = function.with_mean_one(plan.data.X)
-    told = centred_rows(plan, rows(function(X)))
+    told = centred_rows(plan, rows(function(data.X)))
     unit, noise = told.unit, level * _of_told(plan, found.noise)
     how: dict[str, Any] = {"seed": plan.seed, "callback": watch.learned, "compute": plan.compute}
     learned = learn_rows(

@@ -46,7 +46,10 @@ def sample(fit: Fit, X: Array, number: int, rng: np.random.RandomState, include_
     """Joint draws (m, number) or (m, t, number)."""
     Z = fit.scaling.inputs(X)
     draws = fit.process.sample(Z, number, seed=int(rng.randint(2**31 - 1)))
-    draws = draws + np.sqrt(_noise(fit, Z, include_noise)) * rng.standard_normal(draws.shape)
+    noise = np.asarray(_noise(fit, Z, include_noise))
+    if fit.noise_function is not None and noise.ndim == 1 and draws.ndim == 3:
+        noise = noise[:, None]  # the same for all targets
+    draws = draws + np.sqrt(noise) * rng.standard_normal(draws.shape)
     return np.moveaxis(fit.scaling.mean(draws), 0, -1)
 
 

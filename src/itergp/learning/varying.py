@@ -7,8 +7,10 @@ h given e ~ N(0, v), whose information about h is p^2 / 2 with p = N g / v: each
 
     u = h + (e^2 / v - 1) / p    with the noise 2 / p^2,
 
-so errors that are mostly those of the latent function say little. Noise that does not vary is found to be
-constant: unless g predicts errors better than a constant does, each left out in turn, there is no g.
+so errors that are mostly those of the latent function say little. Observations at the same place also say
+how large the noise is there: each less the mean of those before it, an error without a latent part. Noise
+that does not vary is found to be constant: unless g predicts errors better than a constant does, each left
+out in turn, there is no g.
 """
 
 from dataclasses import dataclass, replace
@@ -73,6 +75,10 @@ class Errors:
     latent: Array
     noise: Array
 
+    def joined(self, more: "Errors") -> "Errors":
+        names = ("X", "errors", "latent", "noise")
+        return Errors(*(np.concatenate([getattr(self, name), getattr(more, name)]) for name in names))
+
     def variances(self, h: Array) -> Array:
         return self.latent + self.noise * np.exp(h)[:, None]
 
@@ -121,6 +127,29 @@ def held_out_errors(
     return Errors(rows.X[chosen], errors, latent, N[chosen] / g[chosen, None])
 
 
+def errors_within(rows: Rows, group: Array, noise: Any, seed: int) -> Errors:
+    """Of observations at the same place, those of a group: each less the mean of those before it.
+
+    They are independent. Equal ones are left out: they may be copies of a record, or y may be rounded.
+    """
+    order = np.argsort(group, kind="stable")
+    group, y, w = group[order], rows.Y[order], rows.precision[order][:, None]
+    first = np.r_[True, group[1:] != group[:-1]]
+    begin = np.maximum.accumulate(np.where(first, np.arange(group.size), 0))
+    y = y - y[begin]  # sums of differences are small, and cancel nothing
+    before, sums = (np.cumsum(part, axis=0) - part for part in (w, w * y))
+    before, sums = before - before[begin], sums - sums[begin]
+    later = np.flatnonzero(~first)
+    errors = y[later] - sums[later] / before[later]
+    kept = np.flatnonzero((errors != 0).all(axis=1))
+    kept = np.sort(np.random.default_rng([seed, kept.size, 7]).permutation(kept)[:MOST])
+    at = later[kept]
+    each = np.broadcast_to(np.asarray(noise, dtype=np.float64), (rows.t,))
+    return Errors(
+        rows.X[order[at]], errors[kept], np.zeros((at.size, rows.t)), (1.0 / w[at] + 1.0 / before[at]) * each
+    )
+
+
 def learned_function(
     found: Errors, seed: int, seconds: float | None, compute: Compute, tick: Tick = no_tick
 ) -> NoiseFunction | None:
@@ -134,7 +163,10 @@ def learned_function(
     some = unmerged(found.X[few], (values - values.mean())[few])
     variance, d = LOG_CHI2_VARIANCE / t, found.X.shape[1]
     how: dict[str, Any] = {"seconds": seconds, "seed": seed, "compute": compute}
-    kernel = learn_rows(some, 1.0 * Matern52(np.full(d, LENGTH)), variance, False, "exact", **how).kernel
+    learned = learn_rows(some, 1.0 * Matern52(np.full(d, LENGTH)), variance, False, "exact", **how)
+    if learned.interrupted:
+        raise KeyboardInterrupt
+    kernel = learned.kernel
     K = Gram(kernel, found.X, compute).dense(found.X, found.X)
     u, precision = h + values, np.full(m, 1.0 / variance)
     for _ in range(STEPS):
