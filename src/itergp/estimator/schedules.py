@@ -59,17 +59,17 @@ def policy_by_the_clock(problem: Problem, left: Budget, checkpoint: Checkpoint |
     """The default schedule for the remaining seconds on this machine. A resumed fit keeps its policy."""
     if checkpoint is not None and "policy" in checkpoint.about:
         return decode(checkpoint.about["policy"], Tensors(), table())
-    hurried = left.seconds is not None and left.seconds < SHORT
-    policy = _hurried(problem.n, left) if hurried else default_schedule(problem.n, left, Machine(problem))
+    hurried = left.seconds is not None and left.seconds < SHORT  # too little time to measure anything
+    policy = default_schedule(problem.n, left, None if hurried else Machine(problem))
+    policy = policy if left.seconds is None else _cheap_first(policy, problem.n, left)
     if checkpoint is not None:
         checkpoint.note({**checkpoint.about, "policy": encode(policy, putting(Tensors()), "policy")})
     return policy
 
 
-def _hurried(n: int, left: Budget) -> Policy:
-    """Too little time to measure anything: start with some cheap columns of K, before a pass that the clock
-    may cut off."""
-    policy, first = default_schedule(n, left), _columns_of_K(n, left, BLOCK)
+def _cheap_first(policy: Policy, n: int, left: Budget) -> Policy:
+    """Some cheap columns of K before a pass, which the clock may cut off: then these are what there is."""
+    first = _columns_of_K(n, left, BLOCK)
     return Schedule((first, first.block_size), *policy.entries) if isinstance(policy, Schedule) else policy
 
 
