@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from itergp.data.rows import Rows, first_places, merge_rows, unmerged
+from itergp.data.rows import Rows, first_places, merge_rows, places, unmerged
 from itergp.errors import InputError
 from itergp.estimator.budgets import Budget, FromTheStart, Until, actions_in_memory
 from itergp.estimator.clock import Clock
@@ -75,8 +75,9 @@ def fit_rows(
     if clock.budget.actions is not None:  # before learning, which may take long
         require_actions(Basis.empty(plan.data.n), plan.policy, min(clock.budget.actions, plan.data.n))
     residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), inputs, targets)
-    first = FirstRows.of(X, y, residual, plan.learns, before, weights)
     plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(groups, inputs, plan.data))
+    each = in_blocks(plan, inputs) if isinstance(groups, str) else groups
+    first = FirstRows.of(X, y, residual, plan.learns, before, weights, each)
     merge = merge_rows if asked["merge_duplicates"] else unmerged
 
     def reweighted_rows(g: Array) -> Rows:
@@ -137,12 +138,22 @@ def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch, weights:
         raise InputError(
             f"y has shape {y.shape}; expected {len(y)} rows of {fit.targets} targets, as in fit."
         )
-    first = None if fit.first_rows is None else fit.first_rows.joined(X, y, fit.observations, weights)
+    first = fit.first_rows
+    if first is not None:
+        first = first.joined(X, y, fit.observations, weights, _with_one_more(_of_first_rows(fit), len(X)))
     if first is not None and first.due:
         assert first.X is not None
         assert first.y is not None
         again = fit_rows(
-            fit.asked, fit.names, first.X, first.y, clock, watch, before=first, weights=first.weights
+            fit.asked,
+            fit.names,
+            first.X,
+            first.y,
+            clock,
+            watch,
+            before=first,
+            groups=first.groups,
+            weights=first.weights,
         )
         return replace(again, timings=clock.total(fit.timings))
     X, y, old = fit.scaling.inputs(X), fit.scaling.targets(y), fit.data
@@ -160,6 +171,23 @@ def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch, weights:
         observed=observed,
     )
     return _acted_on(fit, posterior, clock)
+
+
+def _of_first_rows(fit: Fit) -> Array | None:
+    """The groups of the first rows, as they are there or as the model has them."""
+    groups, first = None if fit.observed is None else fit.observed.groups, fit.first_rows
+    if groups is None or first is None:
+        return None
+    if first.X is None:
+        return np.repeat(groups, fit.counts)
+    if first.groups is None and len(groups) < len(first.X):  # early files, where all equal inputs were merged
+        return groups[places(fit.scaling.inputs(first.X))]
+    return groups if first.groups is None else first.groups
+
+
+def _with_one_more(groups: Array | None, rows: int) -> Array | None:
+    """So many more rows, which are a group of their own."""
+    return None if groups is None else np.concatenate([groups, np.full(rows, groups.max() + 1)])
 
 
 def refine(fit: Fit, clock: Clock, watch: Watch) -> Fit:
@@ -210,6 +238,11 @@ def of_rows(groups: Array | str | None, X: Array, data: Rows) -> Array | None:
     if isinstance(groups, str):
         return blocks(data.X)
     return groups if len(data.X) == len(X) else groups[first_places(X)]
+
+
+def in_blocks(plan: Plan, X: Array) -> Array | None:
+    """The block of each row of the data, whether rows were merged or not."""
+    return plan.groups if plan.groups is None or plan.data.n == len(X) else plan.groups[places(X)]
 
 
 def believed(posterior: Posterior, noise: Noise, precision: np.ndarray) -> Posterior | TargetPosterior:
