@@ -71,20 +71,20 @@ def fit_rows(
     _require_room(*X.shape)
     scaling = Scaling.of(X, y, weights) if asked["normalize"] else Scaling.none(X, y)
     inputs, targets = scaling.inputs(X), scaling.targets(y)
-    plan = planned(asked, inputs, targets, clock.budget, weights)
+    given = None if isinstance(groups, str) else groups  # blocks are made of places, and cannot cross one
+    plan = planned(asked, inputs, targets, clock.budget, weights, given)
     if clock.budget.actions is not None:  # before learning, which may take long
         require_actions(Basis.empty(plan.data.n), plan.policy, min(clock.budget.actions, plan.data.n))
     residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), inputs, targets)
     plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(groups, inputs, plan.data))
     each = in_blocks(plan, inputs) if isinstance(groups, str) else groups
     first = FirstRows.of(X, y, residual, plan.learns, before, weights, each)
-    merge = merge_rows if asked["merge_duplicates"] else unmerged
 
     def reweighted_rows(g: Array) -> Rows:
         """The rows of the problem if noise is larger by these factors."""
-        return merge(inputs, targets, (1.0 if weights is None else weights) / g)
+        return _rows_of(asked, inputs, targets, (1.0 if weights is None else weights) / g, given)
 
-    observed = Observed.of(plan.data, inputs, targets, plan.groups)
+    observed = Observed.of(plan.data, inputs, targets, plan.groups, given)
     watch.checkpoint, found = open_checkpoint(checkpoint, plan)
     clock.lap("prepare")
     with watch:
@@ -157,11 +157,14 @@ def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch, weights:
         )
         return replace(again, timings=clock.total(fit.timings))
     X, y, old = fit.scaling.inputs(X), fit.scaling.targets(y), fit.data
-    more = (old.absorb if fit.asked["merge_duplicates"] else old.append)(X, y, fit.weights_at(X, weights))
+    # with groups, new rows are one more of them, and merge among themselves alone
+    groups = None if fit.observed is None else _with_one_more(fit.observed.groups, len(X))
+    W = fit.weights_at(X, weights)
+    more = old.absorb(X, y, W, groups) if fit.asked["merge_duplicates"] else old.append(X, y, W)
     with watch:
         posterior = update(fit.posterior, old, more, fit.noise, clock, reporter(watch), watch.interrupts)
     first = None if first is None else first.bounded()
-    observed = None if fit.observed is None else fit.observed.after(old, X, y, more)
+    observed = None if fit.observed is None else fit.observed.after(old, X, y, more, groups)
     fit = replace(
         fit,
         counts=more.counts,
@@ -211,10 +214,15 @@ def _acted_on(fit: Fit, posterior: Posterior, clock: Clock) -> Fit:
 
 
 def planned(
-    asked: Mapping[str, Any], X: Array, y: Array, budget: Budget, weights: Array | None = None
+    asked: Mapping[str, Any],
+    X: Array,
+    y: Array,
+    budget: Budget,
+    weights: Array | None = None,
+    groups: Array | None = None,
 ) -> Plan:
     """Check everything before learning begins. X and y are in scaled units."""
-    data, policy = (merge_rows if asked["merge_duplicates"] else unmerged)(X, y, weights), asked["policy"]
+    data, policy = _rows_of(asked, X, y, weights, groups), asked["policy"]
     by_the_clock = isinstance(policy, str) and policy == "auto" and budget.seconds is not None
     return Plan(
         data=data,
@@ -228,16 +236,22 @@ def planned(
     )
 
 
+def _rows_of(
+    asked: Mapping[str, Any], X: Array, y: Array, weights: Array | None, groups: Array | None
+) -> Rows:
+    return merge_rows(X, y, weights, groups) if asked["merge_duplicates"] else unmerged(X, y, weights)
+
+
 # Its parts.
 
 
 def of_rows(groups: Array | str | None, X: Array, data: Rows) -> Array | None:
-    """The group of each row of the problem: a merged row has that of the first of its rows."""
+    """The group of each row of the problem; rows are merged within groups alone."""
     if groups is None:
         return None
     if isinstance(groups, str):
         return blocks(data.X)
-    return groups if len(data.X) == len(X) else groups[first_places(X)]
+    return groups if len(data.X) == len(X) else groups[first_places(X, groups)]
 
 
 def in_blocks(plan: Plan, X: Array) -> Array | None:

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from itergp.errors import InputError
 from itergp.fitted.fit import Fit
 from itergp.fitted.formats import counted, percent
-from itergp.fitted.observed import MOST, SEED
+from itergp.fitted.observed import MOST, SEED, turns
 from itergp.fitted.points import FOLD_WORK, FOLDS, chosen_rows
 from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import (
@@ -177,15 +177,23 @@ def _of_groups(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
     rng = np.random.default_rng([SEED, 3])
     exact = posteriors[0].rank == n
     folds = _group_folds(groups, rng, groups.size if exact else min(FOLDS, _affordable_folds(posteriors)))
-    out = np.sort(np.concatenate(folds))
-    each = math.ceil(MOST / np.unique(groups[out]).size)
-    shuffled = rng.permutation(out)
-    rows = np.sort(shuffled[_number_in_group(groups[shuffled]) < each])
-    found = []
+    out, sample = np.sort(np.concatenate(folds)), fit.observed.sample
+    if sample is None:
+        each = math.ceil(MOST / np.unique(groups[out]).size)
+        shuffled = rng.permutation(out)
+        rows = np.sort(shuffled[turns(groups[shuffled], np.arange(out.size)) < each])
+    else:
+        sample = sample.some(np.isin(sample.rows, out))
+        rows = sample.rows
+    distinct, place = np.unique(rows, return_inverse=True)
+    found, first = [], 0
     for posterior in posteriors:
-        mean, latent = _held_out(posterior, folds, rows, fit.neighbours)
-        y = _columns(posterior.problem.y[rows])
-        found.append(_standardised(y - mean, latent + posterior.problem.N[rows]))
+        mean, latent = _held_out(posterior, folds, distinct, fit.neighbours)
+        own = _columns(posterior.problem.y[rows])
+        y = own if sample is None else _columns(sample.y)[:, first : first + own.shape[1]]
+        counts = np.ones(rows.size) if sample is None else fit.counts[rows]
+        found.append(_standardised(y - mean[place], latent[place] + posterior.problem.N[rows] * counts))
+        first += own.shape[1]
     return Calibration.of(_shaped(found, fit), groups[rows])
 
 
@@ -261,15 +269,6 @@ def _group_folds(groups: Array, rng: np.random.Generator, number: int) -> list[A
             continue
         fold[k], filled[emptiest] = emptiest, filled[emptiest] + sizes[k]
     return [np.flatnonzero(fold[group] == k) for k in range(number) if filled[k]]
-
-
-def _number_in_group(groups: Array) -> Array:
-    """0, 1, 2, ... within each group, in order."""
-    order = np.argsort(groups, kind="stable")
-    _, first, sizes = np.unique(groups[order], return_index=True, return_counts=True)
-    number = np.empty(groups.size, dtype=np.intp)
-    number[order] = np.arange(groups.size) - np.repeat(first, sizes)
-    return number
 
 
 def _standardised(errors: Array, variance: Array) -> Array:

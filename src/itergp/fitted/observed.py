@@ -22,11 +22,17 @@ class Sample:
     order: Array  # (m,) its random number
 
     @staticmethod
-    def drawn(rows: Array, y: Array, before: int = 0) -> "Sample":
-        """Of observations of which `before` others came first."""
+    def drawn(rows: Array, y: Array, before: int = 0, of: Array | None = None) -> "Sample":
+        """Of observations of which `before` others came first. `of` has the group of each: then the first of
+        each group come before any second."""
         order = np.random.default_rng([SEED, 2, before]).random(len(y))
+        if of is not None:
+            order = order + turns(of, order)
         chosen = _lowest(order)
         return Sample(rows[chosen], y[chosen], order[chosen])
+
+    def some(self, chosen: Array) -> "Sample":
+        return Sample(self.rows[chosen], self.y[chosen], self.order[chosen])
 
     def joined(self, more: "Sample") -> "Sample":
         rows, y, order = (
@@ -45,31 +51,48 @@ class Observed:
     sample: Sample | None = None
 
     @staticmethod
-    def of(data: Rows, X: Array, y: Array, groups: Array | None = None) -> "Observed":
-        """Of the observations X and y, in scaled units, that were merged into these rows."""
+    def of(
+        data: Rows, X: Array, y: Array, groups: Array | None = None, apart: Array | None = None
+    ) -> "Observed":
+        """Of the observations X and y, in scaled units, that were merged into these rows; those that are
+        `apart` (a number for each) were not."""
         as_they_are = data.weights is not None or (data.counts == 1).all()
-        return Observed(groups, None if as_they_are else Sample.drawn(places(X), y))
+        if as_they_are:
+            return Observed(groups)
+        where = places(X, apart)
+        return Observed(groups, Sample.drawn(where, y, of=None if groups is None else groups[where]))
 
-    def after(self, old: Rows, X: Array, y: Array, new: Rows) -> "Observed":
+    def after(self, old: Rows, X: Array, y: Array, new: Rows, apart: Array | None = None) -> "Observed":
         """With more observations X and y, which made new rows of old ones. The rows that they add are a group
-        of their own."""
+        of their own; `apart` has those of the old rows and of X."""
         groups = self.groups
         if groups is not None:
             groups = np.concatenate([groups, np.full(new.n - old.n, groups.max() + 1)])
         if new.weights is not None or (new.counts == 1).all():
             return Observed(groups)
-        known = self.sample or Sample.drawn(np.arange(old.n), old.y)
-        more = Sample.drawn(np.arange(len(y)), y, int(old.counts.sum()))
+        known = self.sample or Sample.drawn(np.arange(old.n), old.y, of=self.groups)
+        more = Sample.drawn(
+            np.arange(len(y)), y, int(old.counts.sum()), None if groups is None else np.zeros(len(y))
+        )
         if len(known.order) == MOST and more.order.min() > known.order.max():  # none of them is kept
             return Observed(groups, known)
-        where = _places(old, X, new)
+        where = _places(old, X, new, apart)
         return Observed(groups, known.joined(Sample(where[more.rows], more.y, more.order)))
 
 
-def _places(old: Rows, X: Array, new: Rows) -> Array:
+def _places(old: Rows, X: Array, new: Rows, apart: Array | None) -> Array:
     """The rows to which new observations X went: at the end, unless they merged."""
     appended = new.n - old.n == len(X)
-    return np.arange(old.n, new.n) if appended else places(np.concatenate([old.X, X]))[old.n :]
+    return np.arange(old.n, new.n) if appended else places(np.concatenate([old.X, X]), apart)[old.n :]
+
+
+def turns(groups: Array, order: Array) -> Array:
+    """0, 1, 2, ... within each group, by ascending order."""
+    sorted_by = np.lexsort([order, groups])
+    _, first, sizes = np.unique(groups[sorted_by], return_index=True, return_counts=True)
+    turn = np.empty(len(groups), dtype=np.intp)
+    turn[sorted_by] = np.arange(len(groups)) - np.repeat(first, sizes)
+    return turn
 
 
 def _lowest(order: Array) -> Array:
