@@ -148,3 +148,77 @@ def test_a_loaded_model_keeps_the_groups_of_its_first_rows(tmp_path, early):
     np.testing.assert_array_equal(
         loaded.fit_.observed.groups, np.concatenate([np.arange(15) % 5, np.full(25, 5)])
     )
+
+
+# Weights at repeated inputs.
+
+
+@pytest.mark.parametrize("merge", [True, False])
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("weights", [WEIGHTS, np.full(N, 2.0)], ids=["different", "equal"])
+def test_a_score_of_a_weighted_observation_is_in_units_of_its_own_noise(merge, grouped, weights):
+    fitted = model(merge_duplicates=merge).fit(X, Y, GROUPS if grouped else None, sample_weight=weights)
+    unit = GROUPS if grouped else np.arange(N)
+    agree(fitted.calibration_, dense_scores(X, Y, weights, unit), 9 if grouped else N)
+
+
+@pytest.mark.parametrize("weighted", ["both", "before", "after"])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_weighted_observations_added_later_are_scored_as_if_they_had_been_there(weighted, repeated):
+    x = X[:45] if repeated else np.concatenate([PLACES, X[:25]])  # at first: some places twice, or none
+    y, w, first, later = Y[:45], WEIGHTS[:45].copy(), slice(20), slice(20, None)
+    if weighted != "both":
+        w[later if weighted == "before" else first] = 1.0
+    fitted = model()
+    for part in (first, later):
+        fitted.partial_fit(x[part], y[part], sample_weight=w[part])
+    agree(fitted.calibration_, dense_scores(x, y, w, np.arange(45)), 45)
+
+
+def test_an_observation_that_outweighs_all_others_at_its_place_is_scored_without_them():
+    w = np.where(np.arange(N) % 3 == 0, 1e10, 1e-10)
+    found = model().fit(X, Y, sample_weight=w).calibration_
+    assert np.isfinite(found.scores).all()
+    assert found.units == N
+
+
+def test_each_target_has_its_own_scores_of_weighted_observations():
+    both = np.stack([Y, -2 * Y + X[:, 0]], axis=1)
+    found = model(noise=[NOISE, 3 * NOISE]).fit(X, both, sample_weight=WEIGHTS).calibration_
+    np.testing.assert_allclose(
+        found.scores[:, 0], dense_scores(X, Y, WEIGHTS, np.arange(N)), rtol=1e-9, atol=1e-9
+    )
+    other = dense_scores(X, both[:, 1], WEIGHTS / 3, np.arange(N))
+    np.testing.assert_allclose(found.scores[:, 1], other, rtol=1e-9, atol=1e-9)
+
+
+def test_observations_of_noise_that_varies_are_kept_when_more_come():
+    rng = np.random.default_rng(5)
+    x = np.linspace(-1, 1, 120)[rng.integers(0, 120, 420)][:, None]
+    y = np.sin(3 * x[:, 0]) + 0.05 * 10 ** (x[:, 0] + 1) * rng.standard_normal(420)
+    fitted = IterGPRegressor("matern52", noise="heteroscedastic", random_state=0).fit(x[:390], y[:390])
+    g = fitted.fit_.noise_function
+    assert g is not None
+    assert fitted.calibration_.units == 390
+    assert fitted.partial_fit(x[390:], y[390:]).calibration_.units == 420
+    inputs = fitted.fit_.scaling.inputs(x)
+    oracle = model(kernel=fitted.fit_.kernel, noise=float(fitted.fit_.noise), merge_duplicates=False)
+    prior = fitted.fit_.posterior.problem.prior
+    rest = fitted.fit_.scaling.targets(y) - prior.mean(inputs)
+    apart = oracle.fit(inputs, rest, sample_weight=1 / g(inputs)).calibration_
+    np.testing.assert_allclose(fitted.calibration_.scores, apart.scores, rtol=1e-6, atol=1e-6)
+
+
+def test_weights_of_observations_are_saved_and_early_files_have_none(tmp_path):
+    fitted = model().fit(X, Y, sample_weight=WEIGHTS)
+    fitted.save(tmp_path / "a.itergp")
+    loaded = IterGPRegressor.load(tmp_path / "a.itergp")
+    np.testing.assert_array_equal(loaded.calibration_.scores, fitted.calibration_.scores)
+    even = model().fit(X, Y)
+    even.save(tmp_path / "b.itergp")
+    edited(tmp_path / "b.itergp", lambda about: about["observed"]["sample"].pop("weights"))
+    loaded = IterGPRegressor.load(tmp_path / "b.itergp")
+    np.testing.assert_array_equal(loaded.calibration_.scores, even.calibration_.scores)
+    edited(tmp_path / "a.itergp", lambda about: about["observed"].update(sample=None))
+    loaded = IterGPRegressor.load(tmp_path / "a.itergp").partial_fit(X[:5], Y[:5])
+    assert loaded.calibration_.units == loaded.fit_.posterior.problem.n  # rows as they are

@@ -277,7 +277,10 @@ def _observed_value(observed: Observed | None) -> dict[str, Any] | None:
         "groups": None if groups is None else groups.tolist(),
         "sample": None
         if sample is None
-        else {name: getattr(sample, name).tolist() for name in ("rows", "y", "order")},
+        else {
+            **{name: getattr(sample, name).tolist() for name in ("rows", "y", "order")},
+            "weights": None if sample.weights is None else sample.weights.tolist(),
+        },
     }
 
 
@@ -295,7 +298,8 @@ def _observed(value: Any, n: int, targets: tuple[int, ...]) -> Observed | None:
     if rows.max() >= n:
         raise Malformed(f"the sample of observations has rows beyond the {n} of the model.")
     y, order = array_of(sample["y"], "y of the sample", m, *targets), sample["order"]
-    return Observed(groups, Sample(rows, y, array_of(order, "order of the sample", m, least=0.0)))
+    weights = _weights(sample.get("weights"), m, "weights of the sample")  # early files have none
+    return Observed(groups, Sample(rows, y, array_of(order, "order of the sample", m, least=0.0), weights))
 
 
 def _calibration_value(calibration: Calibration) -> dict[str, Any]:

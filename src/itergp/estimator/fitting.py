@@ -84,7 +84,6 @@ def fit_rows(
         """The rows of the problem if noise is larger by these factors."""
         return _rows_of(asked, inputs, targets, (1.0 if weights is None else weights) / g, given)
 
-    observed = Observed.of(plan.data, inputs, targets, plan.groups, given)
     watch.checkpoint, found = open_checkpoint(checkpoint, plan)
     clock.lap("prepare")
     with watch:
@@ -94,7 +93,10 @@ def fit_rows(
                 found = varying(plan, found, inputs, reweighted_rows, clock, watch)
             note_learned(None if watch.interrupts.asked else watch.checkpoint, found)
         if found.function is not None:
-            plan = replace(plan, data=reweighted_rows(found.function(inputs)))
+            g = found.function(inputs)
+            plan = replace(plan, data=reweighted_rows(g))
+            weights = (1.0 if weights is None else weights) / g
+        observed = Observed.of(plan.data, inputs, targets, plan.groups, given, weights)
         clock.lap("learn")
 
         def fitted(posterior: Posterior) -> Fit:
@@ -164,7 +166,7 @@ def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch, weights:
     with watch:
         posterior = update(fit.posterior, old, more, fit.noise, clock, reporter(watch), watch.interrupts)
     first = None if first is None else first.bounded()
-    observed = None if fit.observed is None else fit.observed.after(old, X, y, more, groups)
+    observed = None if fit.observed is None else fit.observed.after(old, X, y, more, groups, W)
     fit = replace(
         fit,
         counts=more.counts,
