@@ -4,7 +4,7 @@ of dense refits without it."""
 import numpy as np
 import pytest
 
-from itergp import IterGPRegressor, Matern32
+from itergp import InputError, IterGPRegressor, Matern32
 from itergp.data.rows import merge_rows
 from itergp.fitted import observed
 from itergp.fitted.first_rows import ENOUGH, KEPT
@@ -222,3 +222,21 @@ def test_weights_of_observations_are_saved_and_early_files_have_none(tmp_path):
     edited(tmp_path / "a.itergp", lambda about: about["observed"].update(sample=None))
     loaded = IterGPRegressor.load(tmp_path / "a.itergp").partial_fit(X[:5], Y[:5])
     assert loaded.calibration_.units == loaded.fit_.posterior.problem.n  # rows as they are
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize("weights", [np.full(N, 1.0 + 0j), [1.0 + 2j] * N, np.full(N, 1, dtype=np.complex64)])
+def test_complex_weights_are_refused_by_their_dtype(weights):
+    with pytest.raises(InputError, match=r"sample_weight has the dtype complex\d+; expected real numbers"):
+        model().fit(X, Y, sample_weight=weights)
+
+
+def test_weights_of_zero_that_leave_one_group_are_refused_as_one_group_is():
+    alone = (GROUPS[0] == GROUPS).astype(float)
+    with pytest.raises(InputError, match=r"groups has one group.*at least two.*Leave it out"):
+        model().fit(X, Y, GROUPS, sample_weight=alone)
+    assert (
+        model().fit(X, Y, GROUPS, sample_weight=alone + (1 + GROUPS[0] % 8 == GROUPS)).calibration_.units == 2
+    )
