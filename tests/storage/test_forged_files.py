@@ -509,6 +509,16 @@ def scored(**changed):
         ),
         ("about.observed", {"groups": None, "sample": sample(y=[1.0, 2.0])}, "y of the sample has 2 values"),
         ("about.observed", {"groups": None, "sample": sample(order=[-1.0])}, "order of the sample"),
+        (
+            "about.observed",
+            {"groups": None, "sample": sample(weights=[0.0])},
+            "weights of the sample has the",
+        ),
+        (
+            "about.observed",
+            {"groups": None, "sample": sample(weights=[1.0] * 2)},
+            "weights of the sample has 2",
+        ),
         ("about.observed", 3, "not an IterGPRegressor"),
         ("about.calibration", scored(scores=[1.0, 0.5]), "scores that are not sorted"),
         ("about.calibration", scored(scores=[1.0, None]), "scores of the calibration is not made of numbers"),

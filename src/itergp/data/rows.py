@@ -188,9 +188,10 @@ class Rows:
         parts = {name: getattr(self, name) for name in names}
         return replace(self, **{name: part[order] for name, part in parts.items() if part is not None})
 
-    def absorb(self, X: Array, y: Array, weights: Array | None = None) -> "Rows":
-        """Add rows: those with known inputs merge into existing rows, the others are appended."""
-        return merged(self.append(X, y, weights))
+    def absorb(self, X: Array, y: Array, weights: Array | None = None, groups: Array | None = None) -> "Rows":
+        """Add rows: those with known inputs merge into existing rows, the others are appended. `groups` are
+        those of the rows here and of the added ones."""
+        return merged(self.append(X, y, weights), groups)
 
     def append(self, X: Array, y: Array, weights: Array | None = None) -> "Rows":
         """Add rows without merging."""
@@ -222,20 +223,21 @@ class Rows:
         return X, y, weights
 
 
-def first_places(X: Array) -> Array:
+def first_places(X: Array, groups: Array | None = None) -> Array:
     """The first place of each distinct row of X, in the order of `merge_rows`."""
-    return _groups(X)[0]
+    return _groups(_keys(X, groups))[0]
 
 
-def places(X: Array) -> Array:
+def places(X: Array, groups: Array | None = None) -> Array:
     """The number of the distinct row, in the order of `merge_rows`, that each row of X is."""
-    return _groups(X)[1]
+    return _groups(_keys(X, groups))[1]
 
 
-def merge_rows(X: Array, y: Array, weights: Array | None = None) -> Rows:
-    """Merge identical rows of X; -0.0 equals 0.0."""
+def merge_rows(X: Array, y: Array, weights: Array | None = None, groups: Array | None = None) -> Rows:
+    """Merge identical rows of X; -0.0 equals 0.0. Rows of different groups stay apart, so that one of the
+    groups can be held out without the others."""
     rows = unmerged(X, y, weights)
-    first, group = _groups(X)
+    first, group = _groups(_keys(X, groups))
     if len(first) == len(X):
         return rows
     found, deviations = _merged(rows, first, group)
@@ -243,9 +245,9 @@ def merge_rows(X: Array, y: Array, weights: Array | None = None) -> Rows:
     return replace(found, copied=copied, resolution=resolution)
 
 
-def merged(rows: Rows) -> Rows:
+def merged(rows: Rows, groups: Array | None = None) -> Rows:
     """Rows that may stand for several observations already, with identical ones merged."""
-    first, group = _groups(rows.X)
+    first, group = _groups(_keys(rows.X, groups))
     return rows if len(first) == rows.n else _merged(rows, first, group)[0]
 
 
@@ -304,6 +306,11 @@ def _ones(X: Array) -> Array:
 
 def _no_scatter(y: Array) -> Any:
     return 0.0 if y.ndim == 1 else np.zeros(y.shape[1])
+
+
+def _keys(X: Array, groups: Array | None) -> Array:
+    """What rows that merge have in common: the inputs, and the number of the group."""
+    return X if groups is None else np.column_stack([X, groups])
 
 
 def _groups(X: Array) -> tuple[Array, Array]:

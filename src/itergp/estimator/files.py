@@ -203,7 +203,12 @@ def _weights(value: Any, n: int, name: str = "row_weights") -> np.ndarray | None
 def _first_rows_value(first: FirstRows) -> dict[str, Any]:
     rows = {
         name: None if value is None else value.tolist()
-        for name, value in (("X", first.X), ("y", first.y), ("weights", first.weights))
+        for name, value in (
+            ("X", first.X),
+            ("y", first.y),
+            ("weights", first.weights),
+            ("groups", first.groups),
+        )
     }
     flags = {name: np.flatnonzero(getattr(first, name)).tolist() for name in ("late", "told")}
     return rows | flags | {"fitted": first.fitted.tolist()}
@@ -223,7 +228,10 @@ def _first_rows(said: dict[str, Any] | None, d: int, targets: tuple[int, ...]) -
     late, told = _flags(said["late"], "first rows late", d), _flags(said["told"], "first rows told", t)
     counts = array_of(said["fitted"], "first rows fitted", t + 1, least=-1, whole=True)
     weights = None if X is None else _weights(said.get("weights"), len(X), "first rows weights")
-    return FirstRows(X, y, late, counts, told, weights)
+    groups = None if X is None else said.get("groups")
+    if groups is not None:
+        groups = array_of(groups, "first rows groups", len(X), least=0, whole=True)
+    return FirstRows(X, y, late, counts, told, weights, groups)
 
 
 def _flags(places: Any, name: str, size: int) -> np.ndarray:
@@ -269,7 +277,10 @@ def _observed_value(observed: Observed | None) -> dict[str, Any] | None:
         "groups": None if groups is None else groups.tolist(),
         "sample": None
         if sample is None
-        else {name: getattr(sample, name).tolist() for name in ("rows", "y", "order")},
+        else {
+            **{name: getattr(sample, name).tolist() for name in ("rows", "y", "order")},
+            "weights": None if sample.weights is None else sample.weights.tolist(),
+        },
     }
 
 
@@ -287,7 +298,8 @@ def _observed(value: Any, n: int, targets: tuple[int, ...]) -> Observed | None:
     if rows.max() >= n:
         raise Malformed(f"the sample of observations has rows beyond the {n} of the model.")
     y, order = array_of(sample["y"], "y of the sample", m, *targets), sample["order"]
-    return Observed(groups, Sample(rows, y, array_of(order, "order of the sample", m, least=0.0)))
+    weights = _weights(sample.get("weights"), m, "weights of the sample")  # early files have none
+    return Observed(groups, Sample(rows, y, array_of(order, "order of the sample", m, least=0.0), weights))
 
 
 def _calibration_value(calibration: Calibration) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from itergp.data.rows import Rows, first_places, merge_rows, unmerged
+from itergp.data.rows import Rows, first_places, merge_rows, places, unmerged
 from itergp.errors import InputError
 from itergp.estimator.budgets import Budget, FromTheStart, Until, actions_in_memory
 from itergp.estimator.clock import Clock
@@ -71,19 +71,19 @@ def fit_rows(
     _require_room(*X.shape)
     scaling = Scaling.of(X, y, weights) if asked["normalize"] else Scaling.none(X, y)
     inputs, targets = scaling.inputs(X), scaling.targets(y)
-    plan = planned(asked, inputs, targets, clock.budget, weights)
+    given = None if isinstance(groups, str) else groups  # blocks are made of places, and cannot cross one
+    plan = planned(asked, inputs, targets, clock.budget, weights, given)
     if clock.budget.actions is not None:  # before learning, which may take long
         require_actions(Basis.empty(plan.data.n), plan.policy, min(clock.budget.actions, plan.data.n))
     residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), inputs, targets)
-    first = FirstRows.of(X, y, residual, plan.learns, before, weights)
     plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(groups, inputs, plan.data))
-    merge = merge_rows if asked["merge_duplicates"] else unmerged
+    each = in_blocks(plan, inputs) if isinstance(groups, str) else groups
+    first = FirstRows.of(X, y, residual, plan.learns, before, weights, each)
 
     def reweighted_rows(g: Array) -> Rows:
         """The rows of the problem if noise is larger by these factors."""
-        return merge(inputs, targets, (1.0 if weights is None else weights) / g)
+        return _rows_of(asked, inputs, targets, (1.0 if weights is None else weights) / g, given)
 
-    observed = Observed.of(plan.data, inputs, targets, plan.groups)
     watch.checkpoint, found = open_checkpoint(checkpoint, plan)
     clock.lap("prepare")
     with watch:
@@ -95,7 +95,10 @@ def fit_rows(
                 )
             note_learned(None if watch.interrupts.asked else watch.checkpoint, found)
         if found.function is not None:
-            plan = replace(plan, data=reweighted_rows(found.function(inputs)))
+            g = found.function(inputs)
+            plan = replace(plan, data=reweighted_rows(g))
+            weights = (1.0 if weights is None else weights) / g
+        observed = Observed.of(plan.data, inputs, targets, plan.groups, given, weights)
         clock.lap("learn")
 
         def fitted(posterior: Posterior) -> Fit:
@@ -139,20 +142,33 @@ def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch, weights:
         raise InputError(
             f"y has shape {y.shape}; expected {len(y)} rows of {fit.targets} targets, as in fit."
         )
-    first = None if fit.first_rows is None else fit.first_rows.joined(X, y, fit.observations, weights)
+    first = fit.first_rows
+    if first is not None:
+        first = first.joined(X, y, fit.observations, weights, _with_one_more(_of_first_rows(fit), len(X)))
     if first is not None and first.due:
         assert first.X is not None
         assert first.y is not None
         again = fit_rows(
-            fit.asked, fit.names, first.X, first.y, clock, watch, before=first, weights=first.weights
+            fit.asked,
+            fit.names,
+            first.X,
+            first.y,
+            clock,
+            watch,
+            before=first,
+            groups=first.groups,
+            weights=first.weights,
         )
         return replace(again, timings=clock.total(fit.timings))
     X, y, old = fit.scaling.inputs(X), fit.scaling.targets(y), fit.data
-    more = (old.absorb if fit.asked["merge_duplicates"] else old.append)(X, y, fit.weights_at(X, weights))
+    # with groups, new rows are one more of them, and merge among themselves alone
+    groups = None if fit.observed is None else _with_one_more(fit.observed.groups, len(X))
+    W = fit.weights_at(X, weights)
+    more = old.absorb(X, y, W, groups) if fit.asked["merge_duplicates"] else old.append(X, y, W)
     with watch:
         posterior = update(fit.posterior, old, more, fit.noise, clock, reporter(watch), watch.interrupts)
     first = None if first is None else first.bounded()
-    observed = None if fit.observed is None else fit.observed.after(old, X, y, more)
+    observed = None if fit.observed is None else fit.observed.after(old, X, y, more, groups, W)
     fit = replace(
         fit,
         counts=more.counts,
@@ -162,6 +178,23 @@ def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch, weights:
         observed=observed,
     )
     return _acted_on(fit, posterior, clock)
+
+
+def _of_first_rows(fit: Fit) -> Array | None:
+    """The groups of the first rows, as they are there or as the model has them."""
+    groups, first = None if fit.observed is None else fit.observed.groups, fit.first_rows
+    if groups is None or first is None:
+        return None
+    if first.X is None:
+        return np.repeat(groups, fit.counts)
+    if first.groups is None and len(groups) < len(first.X):  # early files, where all equal inputs were merged
+        return groups[places(fit.scaling.inputs(first.X))]
+    return groups if first.groups is None else first.groups
+
+
+def _with_one_more(groups: Array | None, rows: int) -> Array | None:
+    """So many more rows, which are a group of their own."""
+    return None if groups is None else np.concatenate([groups, np.full(rows, groups.max() + 1)])
 
 
 def refine(fit: Fit, clock: Clock, watch: Watch) -> Fit:
@@ -185,10 +218,15 @@ def _acted_on(fit: Fit, posterior: Posterior, clock: Clock) -> Fit:
 
 
 def planned(
-    asked: Mapping[str, Any], X: Array, y: Array, budget: Budget, weights: Array | None = None
+    asked: Mapping[str, Any],
+    X: Array,
+    y: Array,
+    budget: Budget,
+    weights: Array | None = None,
+    groups: Array | None = None,
 ) -> Plan:
     """Check everything before learning begins. X and y are in scaled units."""
-    data, policy = (merge_rows if asked["merge_duplicates"] else unmerged)(X, y, weights), asked["policy"]
+    data, policy = _rows_of(asked, X, y, weights, groups), asked["policy"]
     by_the_clock = isinstance(policy, str) and policy == "auto" and budget.seconds is not None
     return Plan(
         data=data,
@@ -202,16 +240,27 @@ def planned(
     )
 
 
+def _rows_of(
+    asked: Mapping[str, Any], X: Array, y: Array, weights: Array | None, groups: Array | None
+) -> Rows:
+    return merge_rows(X, y, weights, groups) if asked["merge_duplicates"] else unmerged(X, y, weights)
+
+
 # Its parts.
 
 
 def of_rows(groups: Array | str | None, X: Array, data: Rows) -> Array | None:
-    """The group of each row of the problem: a merged row has that of the first of its rows."""
+    """The group of each row of the problem; rows are merged within groups alone."""
     if groups is None:
         return None
     if isinstance(groups, str):
         return blocks(data.X)
-    return groups if len(data.X) == len(X) else groups[first_places(X)]
+    return groups if len(data.X) == len(X) else groups[first_places(X, groups)]
+
+
+def in_blocks(plan: Plan, X: Array) -> Array | None:
+    """The block of each row of the data, whether rows were merged or not."""
+    return plan.groups if plan.groups is None or plan.data.n == len(X) else plan.groups[places(X)]
 
 
 def believed(posterior: Posterior, noise: Noise, precision: np.ndarray) -> Posterior | TargetPosterior:

@@ -32,8 +32,8 @@ LEARNED_NOISE = ("learn", HETEROSCEDASTIC)
 START_NOISE = 0.1  # of the targets' variance, where learning begins
 GIVEN = Learning(Ending.NOT_ASKED)
 NO_GROUPS = (
-    "groups were given, but have no effect: they say which rows are held out to choose between kernels. "
-    "Set kernel='auto' and learn='auto' to use them, or leave them out."
+    "groups were given, but have no effect on learning: there is no choice between kernels to hold them out "
+    "for (conformal intervals do). Set kernel='auto' and learn='auto' for one, or leave them out."
 )
 
 

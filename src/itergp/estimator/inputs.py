@@ -52,6 +52,11 @@ def sample_weights(weights: Any, n: int) -> Array | None:
     if weights is None:
         return None
     _plain("sample_weight", weights)
+    if np.iscomplexobj(weights):
+        raise InputError(
+            f"sample_weight has the dtype {np.asarray(weights).dtype}; expected real numbers >= 0: one for "
+            "each row of X."
+        )
     try:
         found = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -87,6 +92,15 @@ def weighted_rows(X: Array, y: Array, weights: Array | None, *more: Any) -> tupl
     kept = weights > 0
     weights = None if (weights[kept] == 1).all() else weights[kept]
     return X[kept], y[kept], weights, *(part[kept] if isinstance(part, np.ndarray) else part for part in more)
+
+
+def require_groups(groups: Array | str | None) -> None:
+    """Refuse if rows of weight zero were all that was outside of one group."""
+    if isinstance(groups, np.ndarray) and (groups == groups[0]).all():
+        raise InputError(
+            "groups has one group with a sample_weight above 0; expected at least two, so that some can be "
+            "held out. Leave it out to hold out random rows."
+        )
 
 
 def new_inputs(estimator: Any, X: Any) -> Array:

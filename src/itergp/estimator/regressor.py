@@ -24,6 +24,7 @@ from itergp.estimator.inputs import (
     labels,
     new_inputs,
     randomness,
+    require_groups,
     sample_weights,
     training_data,
     unchanged_on_error,
@@ -163,6 +164,7 @@ class IterGPRegressor(
             asked, names = self.get_params(deep=False), self._names()
             weights = sample_weights(sample_weight, len(X))
             X, y, weights, groups = weighted_rows(X, y, weights, labels(groups, len(X)))
+            require_groups(groups)
             self._fit = fitting.fit_rows(
                 asked, names, X, y, clock, watch, self.checkpoint, groups=groups, weights=weights
             )

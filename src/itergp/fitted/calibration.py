@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from itergp.errors import InputError
 from itergp.fitted.fit import Fit
 from itergp.fitted.formats import counted, percent
-from itergp.fitted.observed import MOST, SEED
+from itergp.fitted.observed import MOST, SEED, Sample, turns
 from itergp.fitted.points import FOLD_WORK, FOLDS, chosen_rows
 from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import (
@@ -32,6 +32,7 @@ LEVELS = (0.5, 0.8, 0.95, 0.99)  # that are shown
 FOLD_ROWS = 4096  # that are held out together: their kernel matrix is formed
 APART = 0.01  # of the rows may be held out together, where folds are random
 FEWEST = 2  # units: one alone says nothing about the others
+NONE = 1e-13  # of the precision of a row: rounding alone
 ROUNDING = 1e-9  # of sums of weights, and of 2 / (1 - level)
 
 
@@ -161,10 +162,9 @@ def _of_rows(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
         mean, latent = _held_out(posterior, folds, distinct, fit.neighbours)
         own = _columns(posterior.problem.y[rows])
         y = own if observed.sample is None else _columns(observed.sample.y)[:, first : first + own.shape[1]]
-        counts = fit.counts[rows] if observed.sample is not None else np.ones(rows.size)
-        noise = posterior.problem.N[rows] * counts
-        mean, latent = _with_the_others(mean[place], latent[place], own, y, counts, noise)
-        found.append(_standardised(y - mean, latent + noise))
+        share, N = _shares(fit, rows, observed.sample), posterior.problem.N[rows]
+        mean, latent = _with_the_others(mean[place], latent[place], own, y, share, N)
+        found.append(_standardised(y - mean, latent + N / share))
         first += own.shape[1]
     return Calibration.of(_shaped(found, fit))
 
@@ -177,15 +177,23 @@ def _of_groups(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
     rng = np.random.default_rng([SEED, 3])
     exact = posteriors[0].rank == n
     folds = _group_folds(groups, rng, groups.size if exact else min(FOLDS, _affordable_folds(posteriors)))
-    out = np.sort(np.concatenate(folds))
-    each = math.ceil(MOST / np.unique(groups[out]).size)
-    shuffled = rng.permutation(out)
-    rows = np.sort(shuffled[_number_in_group(groups[shuffled]) < each])
-    found = []
+    out, sample = np.sort(np.concatenate(folds)), fit.observed.sample
+    if sample is None:
+        each = math.ceil(MOST / np.unique(groups[out]).size)
+        shuffled = rng.permutation(out)
+        rows = np.sort(shuffled[turns(groups[shuffled], np.arange(out.size)) < each])
+    else:
+        sample = sample.some(np.isin(sample.rows, out))
+        rows = sample.rows
+    distinct, place = np.unique(rows, return_inverse=True)
+    found, first = [], 0
     for posterior in posteriors:
-        mean, latent = _held_out(posterior, folds, rows, fit.neighbours)
-        y = _columns(posterior.problem.y[rows])
-        found.append(_standardised(y - mean, latent + posterior.problem.N[rows]))
+        mean, latent = _held_out(posterior, folds, distinct, fit.neighbours)
+        own = _columns(posterior.problem.y[rows])
+        y = own if sample is None else _columns(sample.y)[:, first : first + own.shape[1]]
+        noise = posterior.problem.N[rows] / _shares(fit, rows, sample)
+        found.append(_standardised(y - mean[place], latent[place] + noise))
+        first += own.shape[1]
     return Calibration.of(_shaped(found, fit), groups[rows])
 
 
@@ -221,15 +229,26 @@ def _exact_folds(posterior: Posterior, folds: list[Array]) -> Iterator[tuple[Arr
             yield exact_without(posterior, F, E[:, end - F.size : end])
 
 
+def _shares(fit: Fit, rows: Array, sample: Sample | None) -> Array:
+    """w / W: the share of each observation in the precision of its row, so its noise is N W / w."""
+    if sample is None:
+        return np.ones(rows.size)
+    counts = fit.counts[rows]
+    if sample.weights is None:
+        return 1.0 / counts
+    return np.where(counts > 1, np.minimum(sample.weights / fit.data.precision[rows], 1.0), 1.0)
+
+
 def _with_the_others(
-    mean: Array, latent: Array, together: Array, y: Array, counts: Array, noise: Array
+    mean: Array, latent: Array, together: Array, y: Array, share: Array, N: Array
 ) -> tuple[Array, Array]:
-    """Given also the others at the same place: of `counts` with the mean `together`, all but y."""
-    others = np.maximum(counts - 1, 1)
-    rest = (counts[:, None] * together - y) / others[:, None]
-    variance = noise / others
-    total = latent + variance
-    gain = np.where((counts > 1) & (total > 0), latent / np.where(total > 0, total, 1.0), 0.0)
+    """Given also the others at the same place: of all with the mean `together` and noise N, those without y,
+    which has this share of the precision. Others whose share is rounding say nothing."""
+    several = 1.0 - share > NONE
+    others = np.where(several, 1.0 - share, 1.0)
+    rest = together + (share / others)[:, None] * (together - y)
+    total = latent + N / others
+    gain = np.where(several & (total > 0), latent / np.where(total > 0, total, 1.0), 0.0)
     return mean + gain[:, None] * (rest - mean), (1.0 - gain) * latent
 
 
@@ -261,15 +280,6 @@ def _group_folds(groups: Array, rng: np.random.Generator, number: int) -> list[A
             continue
         fold[k], filled[emptiest] = emptiest, filled[emptiest] + sizes[k]
     return [np.flatnonzero(fold[group] == k) for k in range(number) if filled[k]]
-
-
-def _number_in_group(groups: Array) -> Array:
-    """0, 1, 2, ... within each group, in order."""
-    order = np.argsort(groups, kind="stable")
-    _, first, sizes = np.unique(groups[order], return_index=True, return_counts=True)
-    number = np.empty(groups.size, dtype=np.intp)
-    number[order] = np.arange(groups.size) - np.repeat(first, sizes)
-    return number
 
 
 def _standardised(errors: Array, variance: Array) -> Array:

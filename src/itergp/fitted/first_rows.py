@@ -31,6 +31,7 @@ class FirstRows:
     fitted: Array
     told: Array  # (t,): whether there was anything to learn from
     weights: Array | None = None  # of the rows that are here; None: all are 1
+    groups: Array | None = None  # of the rows that are here, if there are any
 
     @staticmethod
     def of(
@@ -40,6 +41,7 @@ class FirstRows:
         learns: bool,
         before: "FirstRows | None" = None,
         weights: Array | None = None,
+        groups: Array | None = None,
     ) -> "FirstRows | None":
         """None where the rows suffice: to learn, or for scaling alone. `residual` is what the prior mean
         leaves of y; `before` is what was known of the first of these rows."""
@@ -50,21 +52,27 @@ class FirstRows:
         if not needed.any():
             return None
         fitted = np.where(needed, [*telling(y, y), _differing(X, late)], -1)
-        return FirstRows(X, y, late, fitted, told > 0, weights).bounded()
+        return FirstRows(X, y, late, fitted, told > 0, weights, groups).bounded()
 
     def joined(
-        self, X: Array, y: Array, model: Callable[[], Any], weights: Array | None = None
+        self,
+        X: Array,
+        y: Array,
+        model: Callable[[], Any],
+        weights: Array | None = None,
+        groups: Array | None = None,
     ) -> "FirstRows":
-        """With more rows; `model` has those so far where they are not here."""
+        """With more rows; `model` has those so far where they are not here. `groups` are those of all."""
         X0, y0, before = model() if self.X is None or self.y is None else (self.X, self.y, self.weights)
         if before is not None or weights is not None:
             parts = ((before, X0), (weights, X))
             weights = np.concatenate([np.ones(len(rows)) if w is None else w for w, rows in parts])
-        return replace(self, X=np.concatenate([X0, X]), y=np.concatenate([y0, y]), weights=weights)
+        X, y = np.concatenate([X0, X]), np.concatenate([y0, y])
+        return replace(self, X=X, y=y, weights=weights, groups=groups)
 
     def bounded(self) -> "FirstRows":
         few = self.X is None or len(self.X) <= KEPT
-        return self if few else replace(self, X=None, y=None, weights=None)
+        return self if few else replace(self, X=None, y=None, weights=None, groups=None)
 
     @property
     def due(self) -> bool:

@@ -1,7 +1,7 @@
 """What the rows of a problem do not say about the data: the group of each row, and, where rows were merged,
 some of the observations themselves. Held-out predictions need both."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,56 +20,101 @@ class Sample:
     rows: Array  # (m,) of the problem, where each observation went
     y: Array  # (m,) or (m, t) in scaled units, its own
     order: Array  # (m,) its random number
+    weights: Array | None = (
+        None  # (m,) its precision in units of 1 / noise; None: an equal share of its row's
+    )
 
     @staticmethod
-    def drawn(rows: Array, y: Array, before: int = 0) -> "Sample":
-        """Of observations of which `before` others came first."""
+    def drawn(
+        rows: Array, y: Array, before: int = 0, of: Array | None = None, weights: Array | None = None
+    ) -> "Sample":
+        """Of observations of which `before` others came first. `of` has the group of each: then the first of
+        each group come before any second."""
         order = np.random.default_rng([SEED, 2, before]).random(len(y))
-        chosen = _lowest(order)
-        return Sample(rows[chosen], y[chosen], order[chosen])
+        if of is not None:
+            order = order + turns(of, order)
+        return Sample(rows, y, order, weights).some(_lowest(order))
+
+    def some(self, chosen: Array) -> "Sample":
+        weights = None if self.weights is None else self.weights[chosen]
+        return Sample(self.rows[chosen], self.y[chosen], self.order[chosen], weights)
 
     def joined(self, more: "Sample") -> "Sample":
         rows, y, order = (
             np.concatenate([getattr(self, name), getattr(more, name)]) for name in ("rows", "y", "order")
         )
-        chosen = _lowest(order)
-        return Sample(rows[chosen], y[chosen], order[chosen])
+        weights = None
+        if self.weights is not None or more.weights is not None:
+            parts = (self, more)
+            weights = np.concatenate([np.ones(len(p.y)) if p.weights is None else p.weights for p in parts])
+        return Sample(rows, y, order, weights).some(_lowest(order))
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Groups, if rows have any; and a sample, unless each row is one observation, or rows have weights: then
-    the rows are held out as they are."""
+    """Groups, if rows have any; and a sample, unless each row is one observation."""
 
     groups: Array | None = None  # (n,), a number for each row of the problem
     sample: Sample | None = None
 
     @staticmethod
-    def of(data: Rows, X: Array, y: Array, groups: Array | None = None) -> "Observed":
-        """Of the observations X and y, in scaled units, that were merged into these rows."""
-        as_they_are = data.weights is not None or (data.counts == 1).all()
-        return Observed(groups, None if as_they_are else Sample.drawn(places(X), y))
+    def of(
+        data: Rows,
+        X: Array,
+        y: Array,
+        groups: Array | None = None,
+        apart: Array | None = None,
+        weights: Array | None = None,
+    ) -> "Observed":
+        """Of the observations X and y, in scaled units, that were merged into these rows; those that are
+        `apart` (a number for each) were not."""
+        if (data.counts == 1).all():
+            return Observed(groups)
+        where = places(X, apart)
+        of = None if groups is None else groups[where]
+        return Observed(groups, Sample.drawn(where, y, of=of, weights=weights))
 
-    def after(self, old: Rows, X: Array, y: Array, new: Rows) -> "Observed":
+    def after(
+        self,
+        old: Rows,
+        X: Array,
+        y: Array,
+        new: Rows,
+        apart: Array | None = None,
+        weights: Array | None = None,
+    ) -> "Observed":
         """With more observations X and y, which made new rows of old ones. The rows that they add are a group
-        of their own."""
+        of their own; `apart` has those of the old rows and of X."""
         groups = self.groups
         if groups is not None:
             groups = np.concatenate([groups, np.full(new.n - old.n, groups.max() + 1)])
-        if new.weights is not None or (new.counts == 1).all():
+        unknown = self.sample is None and (old.counts > 1).any()  # early files, where rows have weights
+        if unknown or (new.counts == 1).all():
             return Observed(groups)
-        known = self.sample or Sample.drawn(np.arange(old.n), old.y)
-        more = Sample.drawn(np.arange(len(y)), y, int(old.counts.sum()))
+        known = self.sample or Sample.drawn(np.arange(old.n), old.y, of=self.groups)
+        if known.weights is None and new.weights is not None:
+            known = replace(known, weights=(old.precision / old.counts)[known.rows])
+        of = None if groups is None else np.zeros(len(y))
+        more = Sample.drawn(np.arange(len(y)), y, int(old.counts.sum()), of, weights)
         if len(known.order) == MOST and more.order.min() > known.order.max():  # none of them is kept
             return Observed(groups, known)
-        where = _places(old, X, new)
-        return Observed(groups, known.joined(Sample(where[more.rows], more.y, more.order)))
+        where = _places(old, X, new, apart)
+        return Observed(groups, known.joined(replace(more, rows=where[more.rows])))
 
 
-def _places(old: Rows, X: Array, new: Rows) -> Array:
+def _places(old: Rows, X: Array, new: Rows, apart: Array | None) -> Array:
     """The rows to which new observations X went: at the end, unless they merged."""
     appended = new.n - old.n == len(X)
-    return np.arange(old.n, new.n) if appended else places(np.concatenate([old.X, X]))[old.n :]
+    return np.arange(old.n, new.n) if appended else places(np.concatenate([old.X, X]), apart)[old.n :]
+
+
+def turns(groups: Array, order: Array) -> Array:
+    """0, 1, 2, ... within each group, by ascending order."""
+    sorted_by = np.lexsort([order, groups])
+    _, first, sizes = np.unique(groups[sorted_by], return_index=True, return_counts=True)
+    turn = np.empty(len(groups), dtype=np.intp)
+    turn[sorted_by] = np.arange(len(groups)) - np.repeat(first, sizes)
+    return turn
 
 
 def _lowest(order: Array) -> Array:
