@@ -44,22 +44,32 @@ class DaskEngine(Engine):
     def __init__(self, client: Any, shares: int = SHARES, cache: int | str = "auto") -> None:
         self.shares = count("DaskEngine.shares", shares)
         self.cache = cache if cache == "auto" else parse_bytes("DaskEngine.cache", cache)
-        self.client = cluster.client_of(client)
         try:
             self._native: Any = registry.get("native")
         except ImportError as error:
             raise InputError(f"DaskEngine needs the native engine ({error}).") from None
-        self._workers = cluster.checked(self.client, {})
+        self._client = cluster.client_of(client)
+        self.address: str = self._client.scheduler.address
+        self._workers = cluster.checked(self._client, {})
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """In another process, a client of its own."""
-        return DaskEngine, (self.client.scheduler.address, self.shares, self.cache)
+    @property
+    def client(self) -> Any:
+        """The connection; a copy in another process makes its own when it is first used."""
+        if self._client is None:
+            self._client = cluster.client_of(self.address)
+        return self._client
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_client": None, "_native": None, "_workers": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"_native": registry.get("native")})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "DaskEngine":
         return self  # as scikit-learn's `clone` asks for: a connection is not copied
 
     def __repr__(self) -> str:
-        return f"DaskEngine({self.client.scheduler.address!r}, shares={self.shares})"
+        return f"DaskEngine({self.address!r}, shares={self.shares})"
 
     # On the cluster.
 
