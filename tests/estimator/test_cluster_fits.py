@@ -211,7 +211,7 @@ def test_the_command_line_starts_and_ends_processes_of_its_own(table, tmp_path):
 def test_info_lists_the_workers_and_what_does_not_match(client, monkeypatch):
     found = run("info", "--cluster", client.scheduler.address)
     assert found.exit_code == 0, found.output
-    assert "2 workers, 2 threads" in found.output
+    assert "workers: 2, threads: 2" in found.output
     assert "itergp" in found.output
     values = json.loads(run("info", "--cluster", client.scheduler.address, "--json").output)
     assert [worker["threads"] for worker in values["workers"]] == [1, 1]

@@ -63,13 +63,14 @@ def show_cluster(text: str, as_json: bool) -> None:
         typer.echo(json.dumps({"cluster": address, "workers": each, "wrong": wrong, "notes": notes}))
     else:
         threads = sum(worker.threads for worker in workers)
-        console.print(f"cluster {address}: {len(workers)} workers, {threads} threads")
+        console.print(f"cluster {address}: workers: {len(workers)}, threads: {threads}")
         for worker in workers:
             memory = f"{worker.memory / 1e9:.1f} GB" if worker.memory else "memory without a limit"
             versions = ", ".join(f"{name} {number}" for name, number in worker.versions.items())
             console.print(
                 f"{worker.address}: {worker.threads} threads, {memory}, {versions}, "
-                f"{worker.instructions or 'no native engine'}"
+                f"{worker.instructions or 'no native engine'}",
+                soft_wrap=True,
             )
         for line in notes:
             console.print(f"note: {line}")

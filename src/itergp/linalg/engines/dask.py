@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes
 from itergp.validate import count
 
-SHARES = 32
+SHARES = 16
 LOCAL_ROWS = 4096  # up to here a pass is faster than its messages
 TRIES = 5  # of a pass whose data were lost with a worker
 PATIENCE = 60.0  # seconds without any worker
@@ -112,14 +113,16 @@ class DaskEngine(Engine):
             shares = [Share(i, self.shares, cache.budget // some) for i in range(some)]
             placed = cache.native = Placed(kernel, len(X), dtype.name, rows, shares)
 
-        def part(share: Any, columns: slice) -> np.ndarray:
+        def part(share: Any, some: np.ndarray) -> np.ndarray:
             tick()
-            return share.multiply(placed.rows, V, columns, first)
+            return share.multiply(placed.rows, some, first)
 
-        groups = column_groups(V.shape[1])
-        return _side_by_side(
-            [tree([part(share, columns) for share in placed.shares], add) for columns in groups], len(X)
-        )
+        def multiplied(V: np.ndarray) -> np.ndarray:
+            some = placed.rows.padded(V)
+            sums = tree([part(share, some) for share in placed.shares], add)
+            return placed.rows.unpadded(sums, V.shape[1])
+
+        return _side_by_side([multiplied(V[:, columns]) for columns in column_groups(V.shape[1])], len(X))
 
     def _there(
         self,
@@ -178,24 +181,26 @@ class DaskEngine(Engine):
         return min(worker.memory or unlimited for worker in found.values()) // 4
 
     def _pass(self, placed: "Placed", V: np.ndarray, first: int, tick: Tick) -> np.ndarray:
-        from itergp.linalg.engines.native.shares import Share, add, column_groups, tree
+        from itergp.linalg.engines.native.shares import Rows, Share, add, column_groups, tree
 
-        client, made = self.client, []
-        sent = client.scatter(np.ascontiguousarray(V, dtype=placed.dtype), hash=False)
+        client, rows, made = self.client, placed.rows, []
 
         def submit(function: Callable[..., np.ndarray], *what: Any, **where: Any) -> Any:
             made.append(client.submit(function, *what, pure=False, **where))
             return made[-1]
 
-        def part(i: int, columns: slice) -> Any:
+        def part(i: int, some: Any) -> Any:
             where = {"workers": placed.homes[i], "allow_other_workers": True}
-            return submit(Share.multiply, placed.shares[i], placed.rows, sent, columns, first, **where)
+            return submit(Share.multiply, placed.shares[i], rows, some, first, **where)
+
+        def multiplied(V: np.ndarray) -> Any:
+            sent = client.scatter(np.ascontiguousarray(V, dtype=placed.dtype), hash=False)
+            some = submit(Rows.padded, rows, sent)
+            parts = [part(i, some) for i in range(len(placed.shares))]
+            return submit(Rows.unpadded, rows, tree(parts, partial(submit, add)), V.shape[1])
 
         try:
-            sums = [
-                tree([part(i, columns) for i in range(len(placed.shares))], lambda *some: submit(add, *some))
-                for columns in column_groups(V.shape[1])
-            ]
+            sums = [multiplied(V[:, columns]) for columns in column_groups(V.shape[1])]
             return _side_by_side([self._awaited(total, tick) for total in sums], placed.n)
         except BaseException:  # the time is over, or Ctrl-C: what has not begun does not begin
             client.cancel(made, force=True)

@@ -58,6 +58,14 @@ class Rows:
                 self._native = _kernel(kernel, X, X, np.dtype(dtype))
         return self._native
 
+    def padded(self, V: np.ndarray) -> np.ndarray:
+        """Columns as the native code reads them, made once for all shares."""
+        self.native()  # they lie as the instructions want them
+        return padded(V, self.dtype)
+
+    def unpadded(self, sums: np.ndarray, columns: int) -> np.ndarray:
+        return unpadded(sums, self.n, columns, self.dtype)
+
 
 class Share:
     """Share number `index` of `count`, with its tiles, as many as fit. It is sent without them: they are made
@@ -77,18 +85,15 @@ class Share:
         ahead, back = range(index, blocks, 2 * count), range(2 * count - 1 - index, blocks, 2 * count)
         return sorted([*ahead, *back])
 
-    def multiply(self, rows: Rows, V: np.ndarray, columns: slice, first: int) -> np.ndarray:
-        """This share's part of K V[:, columns], in float64; rows before `first` may be skipped (zero)."""
-        native, call = rows.native(), _function("symmetric", rows.dtype)
-        V = V[:, columns]
-        some = padded(V, rows.dtype)
-        sums = np.zeros((1, *some.shape))
+    def multiply(self, rows: Rows, V: np.ndarray, first: int) -> np.ndarray:
+        """This share's part of K V in float64, padded as V is; rows before `first` may be skipped (zero)."""
+        native, call, sums = rows.native(), _function("symmetric", rows.dtype), np.zeros((1, *V.shape))
         tiles, offsets = self._store(rows, first)
         for b in self.blocks(rows.blocks):
             ends = b * PANELS, (b + 1) * PANELS
-            call(native, some, sums, *ends, first // BLOCK, tiles, offsets, self._filled)
+            call(native, V, sums, *ends, first // BLOCK, tiles, offsets, self._filled)
         self._filled = self._filled or (first == 0 and len(offsets) > 1)
-        return unpadded(sums[0], rows.n, V.shape[1], rows.dtype)
+        return sums[0]
 
     def _store(self, rows: Rows, first: int) -> tuple[np.ndarray, np.ndarray]:
         """Space for the tiles of its first blocks; none while only some rows are computed."""
@@ -110,9 +115,9 @@ class Share:
 
 
 def add(*parts: np.ndarray) -> np.ndarray:
-    """The sum of some parts, from left to right."""
-    total = parts[0].copy()
-    for part in parts[1:]:
+    """The sum of two parts and more, from left to right."""
+    total = parts[0] + parts[1]
+    for part in parts[2:]:
         total += part
     return total
 
