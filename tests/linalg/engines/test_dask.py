@@ -168,7 +168,7 @@ def test_small_matrices_have_the_same_bits_here_as_there(engine, monkeypatch):
 @pytest.mark.slow
 def test_one_two_and_three_workers_and_any_threads_give_the_same_bits(client, engine):
     expected = Gram(KERNEL, X, Compute("float64", engine=engine)).multiply(V)
-    for workers, threads in ((1, 1), (2, 1), (1, 2)):
+    for workers, threads in ((2, 1), (1, 2)):  # and the three of before
         with (
             distributed.LocalCluster(
                 n_workers=workers,
@@ -235,7 +235,7 @@ def killed(client, after):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [0.0, 0.05, 0.2])
+@pytest.mark.parametrize("after", [0.0, 0.05])
 def test_a_worker_killed_in_a_pass_changes_no_bit(client, engine, after):
     W = np.random.default_rng(2).standard_normal((ROWS, 200))
     compute = Compute("float64", cache=0, engine=engine)
@@ -243,7 +243,7 @@ def test_a_worker_killed_in_a_pass_changes_no_bit(client, engine, after):
     gram = Gram(KERNEL, X, compute)
     victim, timer = killed(client, after)
     np.testing.assert_array_equal(gram.multiply(W), expected)
-    timer.join()
+    assert not timer.is_alive()  # it was in this pass, and the next one knows
     np.testing.assert_array_equal(gram.multiply(W), expected)
     client.wait_for_workers(3, timeout=30)
     assert victim not in pids(client).values()
@@ -411,11 +411,16 @@ def test_data_leave_the_workers_with_the_last_reference(client, engine):
     assert soon(lambda: not tasks(client, "")), "something still lies on the workers"
 
 
-def test_a_cluster_of_this_machine_leaves_no_processes():
+def test_a_cluster_of_this_machine_does_not_hear_control_c_and_leaves_no_processes():
     with cluster.cluster("local:2") as its_client:
         processes = list(pids(its_client).values())
         assert len(set(processes)) == 2
-        assert isinstance(DaskEngine(its_client), DaskEngine)
+        for pid in processes:
+            os.kill(pid, signal.SIGINT)
+        time.sleep(0.2)
+        found = Gram(KERNEL, X, Compute("float64", engine=DaskEngine(its_client, SHARES))).multiply(V)
+        assert list(pids(its_client).values()) == processes
+    np.testing.assert_allclose(found, alone(V), rtol=0, atol=1e-9)
     for pid in processes:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
