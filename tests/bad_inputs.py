@@ -194,6 +194,8 @@ PARAMETERS = {
     "dtype unknown": ({"dtype": "float16"}, "dtype is 'float16'"),
     "cache as text": ({"cache": "much"}, "cache is 'much'"),
     "cache negative": ({"cache": -1}, "cache is -1"),
+    "engine unknown": ({"engine": "abacus"}, "engine is 'abacus'"),
+    "engine a number": ({"engine": 3}, "engine is 3"),
     "threads zero": ({"threads": 0}, "threads is 0"),
     "threads a fraction": ({"threads": 1.5}, "threads is 1.5"),
     "normalize as text": ({"normalize": "yes"}, "normalize is 'yes'; expected True or False"),

@@ -14,7 +14,13 @@ def test_every_lower_bound_is_in_the_constraints():
     extras = project["optional-dependencies"]
     promised = dict(
         re.match(r"([\w-]+).*?>=([\d.]+)$", bound).groups()
-        for bound in (*project["dependencies"], *extras["plots"], *extras["data"], *extras["test"])
+        for bound in (
+            *project["dependencies"],
+            *extras["plots"],
+            *extras["data"],
+            *extras["dask"],
+            *extras["test"],
+        )
         if ">=" in bound and not bound.startswith(tuple(TOOLS))
     )
     lines = (ROOT / "tests" / "oldest.txt").read_text().splitlines()

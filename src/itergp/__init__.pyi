@@ -4,6 +4,7 @@ from typing import Final
 
 from itergp import baselines as baselines, datasets as datasets, metrics as metrics, plots as plots
 from itergp.errors import (
+    ClusterError as ClusterError,
     ForkError as ForkError,
     InputError as InputError,
     InterruptedWarning as InterruptedWarning,
@@ -18,6 +19,7 @@ from itergp.errors import (
 )
 from itergp.estimator import IterGPRegressor as IterGPRegressor
 from itergp.linalg.compute import Compute as Compute
+from itergp.linalg.engines.dask import DaskEngine as DaskEngine
 from itergp.posterior.combined import (
     Posterior as Posterior,
     condition as condition,

@@ -25,6 +25,10 @@ class ForkError(ItergpError, RuntimeError):
     """A forked process would hang, because its parent has started JAX; the message says what to do."""
 
 
+class ClusterError(ItergpError, RuntimeError):
+    """A cluster cannot be reached, has no workers or unlike ones, or was lost; the message says which."""
+
+
 class StorageError(ItergpError, OSError):
     """A file is damaged, not from itergp, of a later format, of another fit, unreadable or not writable."""
 

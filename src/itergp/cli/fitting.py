@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from itergp.cli.app import BudgetOption, HeaderOption, JsonOption, ModelArgument, app, reporting, say
+from itergp.cli.clusters import ClusterOption, check_cluster, engine_of
 from itergp.cli.files import existing, load_model, save_model, supervised, writable
 from itergp.errors import InputError, ItergpError
 from itergp.tables import Layout, group_labels, grouping, read_table
@@ -66,6 +67,7 @@ def fit(
     ] = "learn",
     budget: BudgetOption = None,
     cache: Annotated[str, typer.Option(help="Memory for cached kernel tiles, such as 4GB.")] = "auto",
+    cluster: ClusterOption = None,
     seed: Annotated[
         int,
         typer.Option(help="Random seed. The same seed and a budget in actions give the same model.", min=0),
@@ -80,12 +82,16 @@ def fit(
         writable(out, existing(train))
         _check(budget, cache)
         _check_choice(kernel, groups)
+        check_cluster(cluster)
         variance = _noise(noise)
         layout, labels, X, y = _training(train, header, (target, drop or (), categorical or ()), groups)
         from itergp.estimator.regressor import IterGPRegressor
 
-        model = IterGPRegressor(kernel, noise=variance, budget=budget, cache=cache, random_state=seed)
-        _compute(model, budget, "fitting", lambda: model.fit(X, y, labels), layout, out, as_json)
+        with engine_of(cluster) as engine:
+            model = IterGPRegressor(
+                kernel, noise=variance, budget=budget, cache=cache, random_state=seed, engine=engine
+            )
+            _compute(model, budget, "fitting", lambda: model.fit(X, y, labels), layout, out, as_json)
 
 
 @app.command()

@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from itergp.cli.app import JsonOption, app, console, one_line, reporting
+from itergp.cli.clusters import ClusterOption, show_cluster
 from itergp.cli.files import existing, load_model
+from itergp.errors import InputError
 
 
 @app.command()
@@ -15,11 +17,17 @@ def info(
     model: Annotated[
         Path | None, typer.Argument(help="A model to describe.", metavar="[MODEL]", show_default=False)
     ] = None,
+    cluster: ClusterOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show versions, memory and the engine for kernel products, with the reason; or describe a model."""
+    """Show versions, memory and the engine for kernel products, with the reason; or describe a model, or the
+    workers of a cluster."""
     with reporting():
-        if model is None:
+        if cluster is not None:
+            if model is not None:
+                raise InputError("MODEL and --cluster are both given; expected one of them.")
+            show_cluster(cluster, as_json)
+        elif model is None:
             _here(as_json)
         else:
             _model(model, as_json)

@@ -9,7 +9,7 @@ import numpy as np
 
 from itergp.errors import InputError, StorageError
 from itergp.estimator.hyperparameters import Hyperparameters, Plan, free
-from itergp.estimator.names import translate_kernel
+from itergp.estimator.names import remote, translate_kernel
 from itergp.fitted.calibration import Calibration
 from itergp.fitted.first_rows import FirstRows, constant
 from itergp.fitted.fit import Fit, Noise, Trace
@@ -37,7 +37,7 @@ def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
     """The fit without its posterior, for JSON. Parameters that are objects are stored with the posterior."""
     first = fit.first_rows if refinable else None
     return {
-        "parameters": {name: _plain(value) for name, value in fit.asked.items()},
+        "parameters": {name: _plain(value) for name, value in fit.asked.items() if _kept(name, value)},
         "noise": np.asarray(fit.noise).tolist(),
         "noise_function": _function_value(fit.noise_function),
         "scaling": {name: getattr(fit.scaling, name).tolist() for name in SCALING},
@@ -324,6 +324,11 @@ def _calibration(value: Any, targets: tuple[int, ...]) -> Calibration | None:
 
 
 _OBJECT = {"object": True}
+
+
+def _kept(name: str, value: Any) -> bool:
+    """A cluster is not part of a model: it may be gone, and the model goes on without it."""
+    return name != "engine" or not remote(value)
 
 
 def _plain(value: Any) -> Any:

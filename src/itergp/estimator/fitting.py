@@ -15,7 +15,7 @@ from itergp.estimator.clock import Clock
 from itergp.estimator.files import note_learned, open_checkpoint
 from itergp.estimator.hyperparameters import Hyperparameters, Plan, hyperparameters
 from itergp.estimator.inputs import check_flags, seed_of
-from itergp.estimator.names import translate_kernel, translate_mean
+from itergp.estimator.names import translate_engine, translate_kernel, translate_mean
 from itergp.estimator.progress import Interrupts, Watch
 from itergp.estimator.schedules import (
     default_schedule,
@@ -235,7 +235,7 @@ def planned(
         noise=asked["noise"],
         learn=asked["learn"],
         policy="auto" if by_the_clock else policy_for(policy, len(data.X), budget),
-        compute=Compute(asked["dtype"], asked["cache"], "auto", asked["threads"]),
+        compute=Compute(asked["dtype"], asked["cache"], translate_engine(asked["engine"]), asked["threads"]),
         seed=seed_of(asked["random_state"]),
     )
 

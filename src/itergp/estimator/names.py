@@ -193,3 +193,17 @@ def _simple(kernel: Any, features: int) -> Kernel:
     if type(kernel) is skl.ExpSineSquared and features == 1:
         return Periodic(kernel.length_scale, kernel.periodicity)
     raise InputError(f"kernel {kernel!r} has no counterpart in itergp; expected {EXPECTED}.")
+
+
+def remote(engine: Any) -> bool:
+    """Whether it is the address of a cluster, or an object: not a name that a file can keep."""
+    return not isinstance(engine, str) or "://" in engine
+
+
+def translate_engine(engine: Any) -> Any:
+    """A name or an engine, as `Compute` takes them; an address is one of a cluster."""
+    if not isinstance(engine, str) or not remote(engine):
+        return engine
+    from itergp.linalg.engines.dask import DaskEngine
+
+    return DaskEngine(engine)

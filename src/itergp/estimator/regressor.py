@@ -74,6 +74,9 @@ class IterGPRegressor(
         stopping criterion (for inference; learning is then limited by counts too); or None, a default that
         is limited by counts, so that fits are reproducible.
     dtype, cache, threads : how to compute; see `itergp.Compute`.
+    engine : "auto", the name of an engine, or one such as `itergp.DaskEngine(client)`, which spreads passes
+        over the kernel matrix over a cluster. The address of a Dask scheduler ("tcp://host:8786") is short
+        for `DaskEngine` with it.
     normalize : whether to standardise inputs and targets.
     merge_duplicates : whether to merge rows with identical inputs into one row with their mean target and
         noise / count. The reduction is exact.
@@ -126,6 +129,7 @@ class IterGPRegressor(
         checkpoint: Any = None,
         random_state: Any = 0,
         verbose: int = 0,
+        engine: Any = "auto",
     ) -> None:
         self.kernel = kernel
         self.mean = mean
@@ -142,6 +146,7 @@ class IterGPRegressor(
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
+        self.engine = engine
 
     # Fitting.
 

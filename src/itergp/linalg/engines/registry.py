@@ -59,7 +59,7 @@ def autodiff(kernel: "Kernel", d: int) -> Any:
 def choose(compute: "Compute", kernel: "Kernel", n: int, d: int) -> tuple["Engine", str]:
     """The engine for this work, and the reason for the choice."""
     if not isinstance(compute.engine, str):
-        return compute.engine, "given by the caller"
+        return _supporting(compute.engine, repr(compute.engine), kernel, d), "given by the caller"
     if compute.engine != "auto":
         return _asked_for(compute, kernel, d), "asked for"
     reasons = []
@@ -86,12 +86,14 @@ def _asked_for(compute: "Compute", kernel: "Kernel", d: int) -> "Engine":
         raise InputError(
             f"Compute.engine={compute.engine!r} is not available here ({error}); use engine='auto'."
         ) from None
+    return _supporting(engine, repr(compute.engine), kernel, d).with_threads(compute.threads)
+
+
+def _supporting(engine: "Engine", name: str, kernel: "Kernel", d: int) -> "Engine":
     reason = engine.supports(kernel, d)
     if reason:
-        raise KernelError(
-            f"Compute.engine={compute.engine!r} does not support this kernel: {reason}. Use engine='auto'."
-        )
-    return engine.with_threads(compute.threads)
+        raise KernelError(f"Compute.engine={name} does not support this kernel: {reason}. Use engine='auto'.")
+    return engine
 
 
 def from_function(

@@ -195,7 +195,7 @@ void symmetric(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, cons
     T* const scratch = room.tile;
     for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
         const std::ptrdiff_t i = p * PANEL, own = i / BLOCK;
-        const bool stored = p < stored_panels;
+        const bool stored = p < stored_panels && offsets[p + 1] > offsets[p];
         for (std::ptrdiff_t b = own > from_block ? own : from_block; b < rows / BLOCK; ++b) {
             const std::ptrdiff_t j = b * BLOCK;
             T* K = stored ? store + offsets[p] + (b - own) * PANEL * BLOCK : scratch;

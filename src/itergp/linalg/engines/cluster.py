@@ -1,0 +1,252 @@
+"""A Dask cluster: how to reach or start one, who works there, and whether they can work together.
+
+Of Dask only `submit`, `scatter`, `result`, `add_done_callback`, `cancel` and `scheduler_info` are used. It is
+an extra, loaded when a cluster is first asked for.
+"""
+
+import contextlib
+import platform
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import itergp
+from itergp.errors import ClusterError, InputError
+from itergp.linalg.engines import registry
+from itergp.linalg.engines.base import Tick, no_tick
+from itergp.linalg.memory import cores
+
+CONNECT = 10.0  # seconds until an address counts as unreachable
+POLL = 0.1  # seconds between two ticks
+ANSWER = 60.0  # seconds for a worker to say what it is: it imports this library first
+INSTRUCTIONS = ("baseline", "avx2", "avx512")  # the least first
+EXPECTED = "expected a dask.distributed Client, or the address of a scheduler such as 'tcp://host:8786'"
+
+_clients: dict[str, Any] = {}  # by address: one connection for all engines of this process
+
+
+def require_dask() -> None:
+    """Raise if Dask is not installed."""
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        raise InputError(
+            "a cluster needs Dask's package distributed, which is not installed. Run pip install "
+            "'itergp[dask]', here and on all workers."
+        ) from None
+
+
+def client_of(given: Any) -> Any:
+    """The client itself, or one connected to this address."""
+    require_dask()
+    from distributed import Client
+
+    if isinstance(given, Client):
+        if given.asynchronous:
+            raise InputError(
+                "client is asynchronous; expected one made with Client(..., asynchronous=False)."
+            )
+        return given
+    if not isinstance(given, str) or not re.fullmatch(r"\w+://\S+", given):
+        raise InputError(f"client is {given!r}; {EXPECTED}.")
+    if given not in _clients or _clients[given].status != "running":
+        _clients[given] = _connected(given)
+    return _clients[given]
+
+
+def _connected(address: str) -> Any:
+    from distributed import Client
+
+    try:
+        return Client(address, timeout=CONNECT, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"No Dask scheduler answers at {address} ({error}). Start one with `dask scheduler`, and give "
+            "the address that it prints."
+        ) from None
+
+
+@contextlib.contextmanager
+def local_cluster(workers: int | None = None) -> Iterator[Any]:
+    """A client of some processes on this machine, one thread each; they end with the block."""
+    require_dask()
+    from distributed import Client, LocalCluster
+
+    with contextlib.ExitStack() as stack:
+        with _unheard_by_children():
+            started = LocalCluster(
+                n_workers=workers or cores(),
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+            )
+        stack.enter_context(started)
+        yield stack.enter_context(Client(started, set_as_default=False))
+
+
+@contextlib.contextmanager
+def cluster(text: str) -> Iterator[Any]:
+    """A client for "local", "local:4" or an address; what was started here ends with the block."""
+    match = re.fullmatch(r"local(?::([1-9]\d*))?", text)
+    if match:
+        with local_cluster(int(match[1]) if match[1] else None) as client:
+            yield client
+    else:
+        yield client_of(text)
+
+
+@contextlib.contextmanager
+def _unheard_by_children() -> Iterator[None]:
+    """Processes started here do not hear Ctrl-C, which a terminal sends to all: it is for this one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, heard)
+
+
+# Who works there.
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker as the scheduler knows it, and what it says about itself."""
+
+    address: str
+    threads: int
+    memory: int  # its limit in bytes; 0 if it has none
+    versions: dict[str, str]
+    instructions: str  # of its processor, the best that the native code knows; empty if that was not built
+
+
+def workers(client: Any) -> dict[str, dict[str, Any]]:
+    """What the scheduler knows of each worker, by address, in a fixed order."""
+    try:
+        found = client.scheduler_info(n_workers=-1)["workers"]
+    except (OSError, RuntimeError, TypeError, KeyError) as error:
+        raise lost_scheduler(client, error) from None
+    return dict(sorted(found.items()))
+
+
+def awaited(future: Any, seconds: float, tick: Tick = no_tick) -> Any:
+    """Its result, with ticks while it is not there; TimeoutError after some seconds.
+
+    Not by `result(timeout=...)`, which fails in Dask itself if the result comes as the time ends.
+    """
+    done, end = threading.Event(), time.monotonic() + seconds
+    future.add_done_callback(lambda _: done.set())
+    while not done.wait(POLL):
+        tick()
+        if time.monotonic() > end:
+            raise TimeoutError(f"no result after {seconds:.0f} s")
+    return future.result()
+
+
+def lost_scheduler(client: Any, error: object) -> ClusterError:
+    return ClusterError(
+        f"The Dask scheduler has gone ({error or client.status}). What was computed before is in the last "
+        "checkpoint, if there is one: fit again with the same checkpoint, here or on another cluster."
+    )
+
+
+def here() -> dict[str, str]:
+    """What this process is: run on each worker."""
+    native = registry.native()
+    instructions = ""
+    if native:
+        from itergp.linalg.engines.native import _tiles
+
+        instructions = _tiles.instruction_sets()[0]
+    return {
+        "itergp": itergp.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "instructions": instructions,
+    }
+
+
+def described(client: Any, known: dict[str, Worker]) -> dict[str, Worker]:
+    """All workers of now; those that are not known yet are asked what they are."""
+    found = workers(client)
+    asked = {
+        address: client.submit(here, workers=[address], pure=False)
+        for address in found
+        if address not in known
+    }
+    told = {address: known[address] for address in found if address in known}
+    for address, future in asked.items():
+        worker = _answer(address, found[address], future)
+        if worker:
+            told[address] = worker
+    return dict(sorted(told.items()))
+
+
+def _answer(address: str, known: dict[str, Any], future: Any) -> Worker | None:
+    """A worker with what it says; None if it has gone meanwhile."""
+    try:
+        said = awaited(future, ANSWER)
+    except ImportError as error:
+        raise ClusterError(
+            f"Worker {address} cannot load this library ({error}). Install the same version there: pip "
+            f"install 'itergp[dask]=={itergp.__version__}'."
+        ) from None
+    except TimeoutError:
+        raise ClusterError(
+            f"Worker {address} has not answered for {ANSWER:.0f} s. End what else runs there, or remove it."
+        ) from None
+    except (CancelledError, OSError):
+        return None
+    instructions = said.pop("instructions")
+    return Worker(address, int(known["nthreads"]), int(known.get("memory_limit") or 0), said, instructions)
+
+
+def mismatches(found: dict[str, Worker]) -> list[str]:
+    """What keeps workers from working together with this process: sentences."""
+    own, out = here(), []
+    for worker in found.values():
+        for name, exact in (("itergp", True), ("python", False)):
+            theirs, ours = worker.versions[name], own[name]
+            short = (lambda v: v) if exact else (lambda v: v.rpartition(".")[0])
+            if short(theirs) != short(ours):
+                out.append(f"worker {worker.address} has {name} {theirs}, and this process {ours}")
+        if not worker.instructions:
+            out.append(f"worker {worker.address} has no native engine: reinstall with a C++ compiler there")
+    return out
+
+
+def differences(found: dict[str, Worker]) -> list[str]:
+    """What differs but does no harm: sentences."""
+    out = []
+    sets = sorted({worker.instructions for worker in found.values()})
+    if len(sets) > 1:
+        out.append(f"processors differ ({', '.join(sets)}): all use {lowest(found)}")
+    numpys = sorted({here()["numpy"], *(worker.versions["numpy"] for worker in found.values())})
+    if len(numpys) > 1:
+        out.append(f"numpy differs ({', '.join(numpys)}): last digits may depend on who computes")
+    return out
+
+
+def lowest(found: dict[str, Worker]) -> str:
+    """The instructions that all workers have."""
+    return min((worker.instructions for worker in found.values()), key=INSTRUCTIONS.index)
+
+
+def checked(client: Any, known: dict[str, Worker]) -> dict[str, Worker]:
+    """All workers of now; ClusterError if there are none, or if they cannot work together."""
+    found = described(client, known)
+    if not found:
+        raise ClusterError("The cluster has no workers. Start some with `dask worker ADDRESS`.")
+    wrong = mismatches(found)
+    if wrong:
+        raise ClusterError(f"The cluster does not match: {'; '.join(wrong)}. Install the same versions.")
+    return found

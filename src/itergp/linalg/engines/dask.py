@@ -1,0 +1,295 @@
+"""Passes over K on a Dask cluster, with the native engine on its workers.
+
+Each pass sends V once, has one task for each share of K (`native/shares.py`), and adds their parts on the
+workers, in a fixed tree. So the bits depend on the number of shares alone: not on the number of workers, on
+their threads, or on who was fastest. What a dead worker had is made again by others. All other work, and
+passes over small matrices, stay with the native engine of this process.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from itergp.errors import ClusterError, InputError, MemoryLimitError
+from itergp.linalg.compute import parse_bytes
+from itergp.linalg.engines import cluster, registry
+from itergp.linalg.engines.base import Engine, Tick, TileCache, no_tick
+from itergp.linalg.memory import available_bytes
+from itergp.prior.kernel import Kernel
+from itergp.prior.parameters import Slopes
+from itergp.validate import count
+
+SHARES = 16
+LOCAL_ROWS = 4096  # up to here a pass is faster than its messages
+TRIES = 5  # of a pass whose data were lost with a worker
+PATIENCE = 60.0  # seconds without any worker
+ROOM = 0.7  # of a worker's memory that a pass may need
+
+
+class DaskEngine(Engine):
+    """Products with K on a Dask cluster: `Compute(engine=DaskEngine(client))`.
+
+    `client` is a `distributed.Client`, or the address of a scheduler. `shares` is the number of tasks of a
+    pass, at least some for each thread of the cluster: results depend on it, in their last digits, and on
+    nothing else of the cluster. `cache` is what each worker may use for stored tiles; "auto" is a quarter of
+    its memory.
+    """
+
+    name = "dask"
+
+    def __init__(self, client: Any, shares: int = SHARES, cache: int | str = "auto") -> None:
+        self.shares = count("DaskEngine.shares", shares)
+        self.cache = cache if cache == "auto" else parse_bytes("DaskEngine.cache", cache)
+        try:
+            self._native: Any = registry.get("native")
+        except ImportError as error:
+            raise InputError(f"DaskEngine needs the native engine ({error}).") from None
+        self._client = cluster.client_of(client)
+        self.address: str = self._client.scheduler.address
+        self._workers = cluster.checked(self._client, {})
+
+    @property
+    def client(self) -> Any:
+        """The connection; a copy in another process makes its own when it is first used."""
+        if self._client is None:
+            self._client = cluster.client_of(self.address)
+        return self._client
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_client": None, "_native": None, "_workers": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"_native": registry.get("native")})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "DaskEngine":
+        return self  # as scikit-learn's `clone` asks for: a connection is not copied
+
+    def __repr__(self) -> str:
+        return f"DaskEngine({self.address!r}, shares={self.shares})"
+
+    # On the cluster.
+
+    def symmetric(
+        self,
+        kernel: Kernel,
+        X: np.ndarray,
+        V: np.ndarray,
+        dtype: np.dtype,
+        cache: TileCache,
+        first: int,
+        tick: Tick,
+    ) -> np.ndarray:
+        from itergp.linalg.engines.native import linear
+        from itergp.linalg.engines.native.leaves import leaves
+
+        small = len(X) <= LOCAL_ROWS
+        out = (self._here if small else self._there)(kernel, X, V, np.dtype(dtype), cache, first, tick)
+        linear.add_product(leaves(kernel) or [], X, X, V, out)
+        return out
+
+    def _here(
+        self,
+        kernel: Kernel,
+        X: np.ndarray,
+        V: np.ndarray,
+        dtype: np.dtype,
+        cache: TileCache,
+        first: int,
+        tick: Tick,
+    ) -> np.ndarray:
+        """The same shares and the same tree in this process: the same bits."""
+        from itergp.linalg.engines.native import _tiles
+        from itergp.linalg.engines.native.shares import Rows, Share, add, column_groups, tree
+
+        placed = _of(cache, kernel, X, dtype)
+        if placed is None:
+            rows = Rows(kernel, X, dtype.name, _tiles.instruction_set())
+            some = min(self.shares, rows.blocks)
+            shares = [Share(i, self.shares, cache.budget // some) for i in range(some)]
+            placed = cache.native = Placed(kernel, len(X), dtype.name, rows, shares)
+
+        def part(share: Any, some: np.ndarray) -> np.ndarray:
+            tick()
+            return share.multiply(placed.rows, some, first)
+
+        def multiplied(V: np.ndarray) -> np.ndarray:
+            some = placed.rows.padded(V)
+            sums = tree([part(share, some) for share in placed.shares], add)
+            return placed.rows.unpadded(sums, V.shape[1])
+
+        return _side_by_side([multiplied(V[:, columns]) for columns in column_groups(V.shape[1])], len(X))
+
+    def _there(
+        self,
+        kernel: Kernel,
+        X: np.ndarray,
+        V: np.ndarray,
+        dtype: np.dtype,
+        cache: TileCache,
+        first: int,
+        tick: Tick,
+    ) -> np.ndarray:
+        for attempt in range(1, TRIES + 1):
+            tick()
+            try:
+                placed, workers = _of(cache, kernel, X, dtype), list(cluster.workers(self.client))
+                if placed is None or placed.workers != workers:  # shares move when workers come or go
+                    placed = cache.native = self._place(kernel, X, V, dtype, cache)
+                return self._pass(placed, V, first, tick)
+            except (CancelledError, KeyError, OSError) as error:  # what held data that were sent has gone
+                cache.native = None
+                if self.client.status != "running":
+                    raise cluster.lost_scheduler(self.client, error) from None
+                if attempt == TRIES:
+                    raise ClusterError(
+                        f"A pass was begun {TRIES} times, and each time a worker was lost ({error}). Look "
+                        "into the workers' logs; if they ran out of memory, give them more, or fewer threads."
+                    ) from None
+        raise AssertionError("unreachable")
+
+    def _place(
+        self, kernel: Kernel, X: np.ndarray, V: np.ndarray, dtype: np.dtype, cache: TileCache
+    ) -> "Placed":
+        """The data, and which worker keeps the tiles of which share."""
+        from itergp.linalg.engines.native.shares import BLOCK, Rows, Share
+
+        found = self._workers = cluster.checked(self.client, self._workers)
+        for worker in found.values():
+            _require_room(worker, X, V, dtype)
+        client, instructions = self.client, cluster.lowest(found)
+        sent = client.scatter(X, hash=False)
+        rows = client.submit(Rows, kernel, sent, dtype.name, instructions, pure=False)
+        some = min(self.shares, -(-len(X) // BLOCK))  # the others have no rows
+        slots = [address for address, worker in found.items() for _ in range(worker.threads)]
+        homes = [[slots[i * len(slots) // some]] for i in range(some)]
+        each = self._tiles_per_worker(found) * len(found) // some if cache.budget else 0
+        shares = [
+            client.submit(Share, i, self.shares, each, workers=home, allow_other_workers=True, pure=False)
+            for i, home in enumerate(homes)
+        ]
+        return Placed(kernel, len(X), dtype.name, rows, shares, homes, list(found))
+
+    def _tiles_per_worker(self, found: dict[str, cluster.Worker]) -> int:
+        if self.cache != "auto":
+            return int(self.cache)
+        unlimited = available_bytes() // len(found)  # if all of them are on this machine, say
+        return min(worker.memory or unlimited for worker in found.values()) // 4
+
+    def _pass(self, placed: "Placed", V: np.ndarray, first: int, tick: Tick) -> np.ndarray:
+        from itergp.linalg.engines.native.shares import Rows, Share, add, column_groups, tree
+
+        client, rows, made = self.client, placed.rows, []
+
+        def submit(function: Callable[..., np.ndarray], *what: Any, **where: Any) -> Any:
+            made.append(client.submit(function, *what, pure=False, **where))
+            return made[-1]
+
+        def part(i: int, some: Any) -> Any:
+            where = {"workers": placed.homes[i], "allow_other_workers": True}
+            return submit(Share.multiply, placed.shares[i], rows, some, first, **where)
+
+        def multiplied(V: np.ndarray) -> Any:
+            sent = client.scatter(np.ascontiguousarray(V, dtype=placed.dtype), hash=False)
+            some = submit(Rows.padded, rows, sent)
+            parts = [part(i, some) for i in range(len(placed.shares))]
+            return submit(Rows.unpadded, rows, tree(parts, partial(submit, add)), V.shape[1])
+
+        try:
+            sums = [multiplied(V[:, columns]) for columns in column_groups(V.shape[1])]
+            return _side_by_side([self._awaited(total, tick) for total in sums], placed.n)
+        except BaseException:  # the time is over, or Ctrl-C: what has not begun does not begin
+            client.cancel(made, force=True)
+            raise
+
+    def _awaited(self, future: Any, tick: Tick) -> np.ndarray:
+        from distributed.scheduler import KilledWorker
+
+        began = last = time.monotonic()  # when there was a worker, and when that was last looked at
+
+        def watched() -> None:
+            nonlocal began, last
+            tick()
+            if self.client.status != "running":
+                raise cluster.lost_scheduler(self.client, "")
+            now = time.monotonic()
+            if now - last > PATIENCE / 10:
+                last, began = now, now if cluster.workers(self.client) else began
+                if now - began > PATIENCE:
+                    raise ClusterError(f"The cluster has had no workers for {PATIENCE:.0f} s. Start some.")
+
+        tick()
+        try:
+            return cluster.awaited(future, np.inf, watched)
+        except KilledWorker as error:
+            raise ClusterError(
+                f"Workers died again and again on the same task ({error}). Look into their logs; if they "
+                "ran out of memory, give them more, or fewer threads."
+            ) from None
+
+    # In this process.
+
+    def supports(self, kernel: Kernel, d: int) -> str:
+        return self._native.supports(kernel, d)
+
+    def in_tiles(self, kernel: Kernel) -> Kernel:
+        return self._native.in_tiles(kernel)
+
+    def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        return self._native.dense(kernel, X0, X1, dtype)
+
+    def product(
+        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick
+    ) -> np.ndarray:
+        return self._native.product(kernel, X0, X1, V, dtype, tick)
+
+    def gradient(
+        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray
+    ) -> tuple[Kernel, np.ndarray]:
+        return self._native.gradient(kernel, X0, X1, A, B)
+
+    def weighted_symmetric(
+        self, kernel: Kernel, X: np.ndarray, W: np.ndarray, tick: Tick = no_tick
+    ) -> Slopes:
+        return self._native.weighted_symmetric(kernel, X, W, tick)
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Rows and shares of one matrix, here or as futures; kept by the cache of its Gram, and gone with it."""
+
+    kernel: Kernel
+    n: int
+    dtype: str
+    rows: Any
+    shares: list[Any]
+    homes: list[list[str]] = field(default_factory=list)  # where each share is, as long as that worker lives
+    workers: list[str] = field(default_factory=list)
+
+
+def _of(cache: TileCache, kernel: Kernel, X: np.ndarray, dtype: np.dtype) -> Placed | None:
+    """What this cache has placed, if it is of the same matrix: a Gram has one kernel and one X."""
+    placed = cache.native
+    same = isinstance(placed, Placed) and placed.kernel is kernel
+    return placed if same and (placed.n, placed.dtype) == (len(X), dtype.name) else None
+
+
+def _side_by_side(groups: list[np.ndarray], n: int) -> np.ndarray:
+    return np.concatenate(groups, axis=1) if groups else np.zeros((n, 0))
+
+
+def _require_room(worker: cluster.Worker, X: np.ndarray, V: np.ndarray, dtype: np.dtype) -> None:
+    """The inputs and their features, V, and for each thread what it reads, its sums and its part of K V."""
+    from itergp.linalg.engines.native.shares import COLUMNS
+
+    columns = min(V.shape[1], COLUMNS)
+    needed = 2 * X.nbytes + V.size * dtype.itemsize + 3.0 * worker.threads * 8 * len(X) * columns
+    if worker.memory and needed > ROOM * worker.memory:
+        raise MemoryLimitError(
+            f"A pass over {len(X):,} rows needs about {needed / 1e9:.2g} GB on worker {worker.address}, "
+            f"which has {worker.memory / 1e9:.2g} GB. Give workers more memory, or fewer threads each."
+        )

@@ -1,0 +1,431 @@
+"""Passes over K on a Dask cluster: the same numbers as in one process, whatever happens to its workers."""
+
+import copy
+import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from itergp import (
+    ClusterError,
+    Compute,
+    ConjugateGradient,
+    DaskEngine,
+    InputError,
+    KernelError,
+    Linear,
+    Matern32,
+    MaxActions,
+    MemoryLimitError,
+    Periodic,
+    Prior,
+    RandomAction,
+    Schedule,
+    TimeBudget,
+    UnitVector,
+    condition,
+)
+from itergp.linalg.engines import TileCache, cluster, dask as engine_file, no_tick
+from itergp.linalg.gram import Gram
+from itergp.testing import check_engine
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'itergp[dask]'")
+shares = pytest.importorskip("itergp.linalg.engines.native.shares", reason="the native engine was not built")
+
+ROWS, SHARES = 4500, 6
+KERNEL = 1.2 * Matern32([0.5, 0.7, 0.9]) + 0.1 * Linear(1.0)
+FLOAT64 = np.dtype("float64")
+
+
+def data(n=ROWS, columns=5):
+    rng = np.random.default_rng(0)
+    return rng.uniform(-1, 1, (n, 3)), rng.standard_normal((n, columns))
+
+
+X, V = data()
+Y = np.sin(3 * X.sum(axis=1)) + 0.1 * np.random.default_rng(1).standard_normal(ROWS)
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Three processes with a thread each, on this machine; all of them end with the tests."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with cluster.local_cluster(3) as client:
+        yield client
+
+
+@pytest.fixture
+def engine(client):
+    return DaskEngine(client, shares=SHARES)
+
+
+def pids(client):
+    return client.run(os.getpid)
+
+
+def tasks(client, kind):
+    """The keys of tasks of a kind that the scheduler knows."""
+    keys = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
+    return [key for key in keys if str(key).startswith(kind)]
+
+
+def soon(true, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+    return true()
+
+
+def alone(V, dtype="float64"):
+    return Gram(KERNEL, X, Compute(dtype, engine="native")).multiply(V)
+
+
+# The arithmetic, without a cluster.
+
+
+def part(share, rows, V, first):
+    return rows.unpadded(share.multiply(rows, rows.padded(V), first), V.shape[1])
+
+
+@pytest.mark.parametrize("n", [1, 255, 2000, 4500])
+@pytest.mark.parametrize("count", [1, 2, 6, 40])
+def test_shares_have_each_block_of_rows_once(n, count):
+    blocks = -(-n // shares.BLOCK)
+    own = [shares.Share(i, count, 0).blocks(blocks) for i in range(count)]
+    assert sorted(b for some in own for b in some) == list(range(blocks))
+
+
+def test_shares_of_many_blocks_have_equal_work():
+    work = [sum(1000 - b for b in shares.Share(i, 7, 0).blocks(1000)) for i in range(7)]
+    assert max(work) / min(work) < 1.02
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("columns", [1, 5, 70])
+def test_stored_tiles_change_no_bit(dtype, columns):
+    X, V = data(2000, columns)
+    rows, found = shares.Rows(KERNEL, X, dtype, shares._tiles.instruction_set()), []
+    for budget in (0, 2 * 10**6, 10**9):  # none, some, all
+        for i in (0, 2):
+            share = shares.Share(i, 3, budget)
+            found.append([part(share, rows, V, 0) for _ in range(2)])
+            np.testing.assert_array_equal(part(share, rows, V, 1100)[1100:], found[-1][0][1100:])
+    for i in (0, 1):
+        for first, second in found[i::2]:
+            np.testing.assert_array_equal(first, found[i][0])
+            np.testing.assert_array_equal(second, found[i][0])
+
+
+@pytest.mark.parametrize("grown", [300, 1900, 2000])
+def test_appended_rows_change_no_bit_of_a_sum_of_shares(grown):
+    X, V = data(2000, 3)
+
+    def multiply(n):
+        rows = shares.Rows(KERNEL, X[:n], "float64", shares._tiles.instruction_set())
+        W = np.where(np.arange(n)[:, None] < 200, V[:n], 0.0)
+        parts = [part(shares.Share(i, 6, 0), rows, W, 0) for i in range(6)]
+        return shares.tree(parts[: rows.blocks], shares.add)
+
+    np.testing.assert_array_equal(multiply(grown)[:200], multiply(200))
+
+
+# The engine.
+
+
+def test_the_engine_passes_the_published_checks_here_and_there(engine, monkeypatch):
+    check_engine(engine)
+    monkeypatch.setattr(engine_file, "LOCAL_ROWS", 0)
+    check_engine(engine)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("columns", [1, 70])
+def test_a_pass_is_that_of_one_process(engine, dtype, columns):
+    V = data(columns=columns)[1]
+    gram = Gram(KERNEL, X, Compute(dtype, engine=engine))
+    expected = alone(V, dtype)
+    first, second = gram.multiply(V), gram.multiply(V)  # the second from stored tiles
+    assert np.abs(first - expected).max() < 1e-12 * np.abs(expected).max()
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(gram.multiply_rows(V, 3000), first[3000:])
+    assert gram.passes == 2
+
+
+def test_small_matrices_have_the_same_bits_here_as_there(engine, monkeypatch):
+    here = Gram(KERNEL, X[:3000], Compute("float64", engine=engine)).multiply(V[:3000])
+    monkeypatch.setattr(engine_file, "LOCAL_ROWS", 0)
+    there = Gram(KERNEL, X[:3000], Compute("float64", engine=engine)).multiply(V[:3000])
+    np.testing.assert_array_equal(here, there)
+
+
+@pytest.mark.slow
+def test_one_two_and_three_workers_and_any_threads_give_the_same_bits(client, engine):
+    expected = Gram(KERNEL, X, Compute("float64", engine=engine)).multiply(V)
+    for workers, threads in ((2, 1), (1, 2)):  # and the three of before
+        with (
+            distributed.LocalCluster(
+                n_workers=workers,
+                threads_per_worker=threads,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+            ) as other,
+            distributed.Client(other, set_as_default=False) as its_client,
+        ):
+            own = DaskEngine(its_client, shares=SHARES)
+            found = Gram(KERNEL, X, Compute("float64", engine=own)).multiply(V)
+        np.testing.assert_array_equal(found, expected)
+
+
+POLICIES = {
+    "cg": (ConjugateGradient(), 6),
+    "random": (RandomAction(block_size=8), 24),
+    "cholesky": (UnitVector("pivoted", block_size=16), 32),
+    "schedule": (Schedule((UnitVector("pivoted", block_size=8), 16), (ConjugateGradient(), 4)), 20),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_posteriors_are_those_of_one_process(engine, name):
+    policy, actions = POLICIES[name]
+    found, expected = (
+        condition(Prior(KERNEL), X, Y, 0.1, policy, MaxActions(actions), Compute("float64", engine=which))
+        for which in (engine, "native")
+    )
+    assert found.rank == expected.rank == actions
+    assert found.problem.gram.passes == expected.problem.gram.passes
+    new = data(40)[0] + 0.01
+    np.testing.assert_allclose(found.mean(new), expected.mean(new), rtol=0, atol=1e-12 * np.ptp(Y))
+    np.testing.assert_allclose(found.var(new), expected.var(new), rtol=0, atol=1e-12 * 1.5)
+
+
+def test_more_rows_extend_a_posterior_as_in_one_process(engine):
+    new = data(40)[0] + 0.01
+    found, expected = (
+        condition(
+            Prior(KERNEL),
+            X[:4200],
+            Y[:4200],
+            0.1,
+            ConjugateGradient(),
+            MaxActions(4),
+            Compute("float64", engine=which),
+        ).extend(X[4200:], Y[4200:])
+        for which in (engine, "native")
+    )
+    assert found.problem.gram.engine is engine
+    np.testing.assert_allclose(found.mean(new), expected.mean(new), rtol=0, atol=1e-12 * np.ptp(Y))
+
+
+# What can go wrong.
+
+
+def killed(client, after):
+    """A worker that dies by kill -9 in a moment."""
+    victim = sorted(pids(client).values())[0]
+    timer = threading.Timer(after, os.kill, (victim, signal.SIGKILL))
+    timer.start()
+    return victim, timer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0.0, 0.05])
+def test_a_worker_killed_in_a_pass_changes_no_bit(client, engine, after):
+    W = np.random.default_rng(2).standard_normal((ROWS, 200))
+    compute = Compute("float64", cache=0, engine=engine)
+    expected = Gram(KERNEL, X, compute).multiply(W)
+    gram = Gram(KERNEL, X, compute)
+    victim, timer = killed(client, after)
+    np.testing.assert_array_equal(gram.multiply(W), expected)
+    assert not timer.is_alive()  # it was in this pass, and the next one knows
+    np.testing.assert_array_equal(gram.multiply(W), expected)
+    client.wait_for_workers(3, timeout=30)
+    assert victim not in pids(client).values()
+
+
+def test_the_data_of_a_pass_that_are_lost_are_sent_again(engine, monkeypatch):
+    gram = Gram(KERNEL, X, Compute("float64", engine=engine))
+    expected, calls, real = gram.multiply(V), [], engine._pass
+
+    def lossy(*what):
+        calls.append(what)
+        if len(calls) < 3:
+            raise KeyError("lost")
+        return real(*what)
+
+    monkeypatch.setattr(engine, "_pass", lossy)
+    np.testing.assert_array_equal(gram.multiply(V), expected)
+    assert len(calls) == 3
+    monkeypatch.setattr(engine, "_pass", lambda *_: (_ for _ in ()).throw(KeyError("lost")))
+    with pytest.raises(ClusterError, match="begun 5 times"):
+        gram.multiply(V)
+
+
+def test_a_tick_ends_a_pass_and_cancels_what_has_not_begun(client, engine):
+    class Stop(Exception):  # noqa: N818 (no error)
+        pass
+
+    def tick():
+        nonlocal ticks
+        ticks += 1
+        if ticks > 2:
+            raise Stop
+
+    ticks, gram = 0, Gram(KERNEL, X, Compute("float64", cache=0, engine=engine))
+    with pytest.raises(Stop):
+        gram.multiply(np.ones((ROWS, 500)), tick)
+    assert soon(lambda: not tasks(client, "add")), "what has not begun is still to be done"
+    np.testing.assert_allclose(gram.multiply(V), alone(V), rtol=0, atol=1e-9)
+
+
+def test_a_time_budget_is_kept_and_the_posterior_is_valid(engine):
+    began = time.perf_counter()
+    posterior = condition(
+        Prior(KERNEL), X, Y, 0.1, ConjugateGradient(), TimeBudget(1.0), Compute("float64", engine=engine)
+    )
+    assert time.perf_counter() - began < 2.0
+    assert posterior.rank > 0
+    assert (posterior.var(X[:20]) > 0).all()
+
+
+def test_unsupported_kernels_and_bad_arguments_are_refused(client, engine):
+    with pytest.raises(KernelError, match=r"DaskEngine.* does not support this kernel: Linear is not"):
+        Gram(Linear(1.0), X, Compute(engine=engine))
+    with pytest.raises(KernelError, match="does not support"):
+        Gram(Matern32(0.5) * Periodic(0.5, 1.0), X, Compute(engine=engine))
+    for wrong, words in ((7, "client is 7; expected a dask"), ("host:8786", "the address of a scheduler")):
+        with pytest.raises(InputError, match=words):
+            DaskEngine(wrong)
+    for wrong in (0, 2.5, "many"):
+        with pytest.raises(InputError, match=r"DaskEngine\.shares"):
+            DaskEngine(client, shares=wrong)
+    with pytest.raises(InputError, match=r"DaskEngine\.cache is 'much'"):
+        DaskEngine(client, cache="much")
+
+
+def test_an_address_where_nothing_listens_is_an_error_that_says_so(monkeypatch):
+    monkeypatch.setattr(cluster, "CONNECT", 0.5)
+    with pytest.raises(ClusterError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        DaskEngine("tcp://127.0.0.1:9")
+
+
+def test_a_cluster_without_workers_is_an_error():
+    with (
+        distributed.LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as empty,
+        distributed.Client(empty, set_as_default=False) as its_client,
+        pytest.raises(ClusterError, match="has no workers"),
+    ):
+        DaskEngine(its_client)
+
+
+def test_workers_with_other_versions_are_named(client):
+    found = cluster.checked(client, {})
+    address, worker = next(iter(found.items()))
+    older = cluster.Worker(address, 1, 0, worker.versions | {"itergp": "0.0.9"}, worker.instructions)
+    with pytest.raises(ClusterError, match=rf"worker {address} has itergp 0\.0\.9, and this process"):
+        cluster.checked(client, {address: older})
+    other = cluster.Worker(address, 1, 0, worker.versions | {"python": "3.9.1"}, "")
+    assert [words for sentence in cluster.mismatches({address: other}) for words in
+            ("python 3.9.1", "no native engine") if words in sentence] == [
+        "python 3.9.1", "no native engine"]  # fmt: skip
+    assert not cluster.mismatches(found)
+    assert not cluster.differences(found)
+
+
+def test_all_workers_use_the_instructions_that_all_of_them_have(client):
+    versions = cluster.here()
+    versions.pop("instructions")
+    found = {name: cluster.Worker(name, 1, 0, versions, name) for name in ("avx512", "baseline", "avx2")}
+    assert cluster.lowest(found) == "baseline"
+    assert "all use baseline" in cluster.differences(found)[0]
+
+
+def test_a_pass_that_does_not_fit_into_a_worker_is_refused_with_both_numbers(engine, monkeypatch):
+    small = {
+        name: cluster.Worker(name, 1, 10**5, worker.versions, worker.instructions)
+        for name, worker in engine._workers.items()
+    }
+    monkeypatch.setattr(engine, "_workers", small)
+    with pytest.raises(MemoryLimitError, match=r"4,500 rows needs about .* GB on worker tcp://.* 0\.0001 GB"):
+        Gram(KERNEL, X, Compute("float64", engine=engine)).multiply(V)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_ends_is_an_error_that_says_so(monkeypatch):
+    """It lives in a process of its own, which is killed between two passes and never comes back."""
+    monkeypatch.setattr(cluster, "CONNECT", 2.0)  # and so long it is looked for
+    code = (
+        "import time; from distributed import LocalCluster\n"
+        "if __name__ == '__main__':\n"
+        "    c = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, protocol='tcp://', "
+        "host='127.0.0.1', dashboard_address='127.0.0.1:0')\n"
+        "    print(c.scheduler_address, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            engine = DaskEngine(process.stdout.readline().strip(), shares=2)
+            gram = Gram(KERNEL, X, Compute("float64", engine=engine))
+            gram.multiply(V)
+        finally:
+            process.kill()
+    with pytest.raises(ClusterError, match=r"scheduler has gone .* last checkpoint"):
+        gram.multiply(V)
+    engine.client.close(timeout=1)
+
+
+def test_an_engine_is_copied_as_itself_and_sent_as_an_address(engine):
+    assert copy.deepcopy(engine) is engine
+    sent = pickle.loads(pickle.dumps(engine))
+    assert sent._client is None  # it connects when it is used: a cluster may be gone when a copy is read
+    assert (sent.address, sent.shares) == (engine.address, SHARES)
+    assert DaskEngine(engine.address).client is sent.client is not engine.client  # one for an address
+    sent.client.close()
+
+
+def test_without_dask_the_sentence_says_what_to_install():
+    code = (
+        "import sys; sys.modules['distributed'] = None\nimport itergp\ntry:\n    "
+        "itergp.DaskEngine('tcp://x:1')\nexcept itergp.InputError as error:\n    print(error)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "not installed. Run pip install 'itergp[dask]'" in run.stdout
+
+
+def test_importing_the_engine_does_not_import_dask():
+    code = "import sys, itergp; itergp.DaskEngine; print('distributed' in sys.modules, 'dask' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False", "False"]
+
+
+def test_data_leave_the_workers_with_the_last_reference(client, engine):
+    gram = Gram(KERNEL, X, Compute("float64", engine=engine))
+    gram.multiply(V)
+    assert len(tasks(client, "Share")) == SHARES
+    del gram
+    assert soon(lambda: not tasks(client, "")), "something still lies on the workers"
+
+
+def test_a_cluster_of_this_machine_does_not_hear_control_c_and_leaves_no_processes():
+    with cluster.cluster("local:2") as its_client:
+        processes = list(pids(its_client).values())
+        assert len(set(processes)) == 2
+        for pid in processes:
+            os.kill(pid, signal.SIGINT)
+        time.sleep(0.2)
+        found = Gram(KERNEL, X, Compute("float64", engine=DaskEngine(its_client, SHARES))).multiply(V)
+        assert list(pids(its_client).values()) == processes
+    np.testing.assert_allclose(found, alone(V), rtol=0, atol=1e-9)
+    for pid in processes:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_an_empty_block_of_columns_has_an_empty_product(engine):
+    out = engine.symmetric(KERNEL, X, np.zeros((ROWS, 0)), FLOAT64, TileCache(0), 0, no_tick)
+    assert out.shape == (ROWS, 0)
