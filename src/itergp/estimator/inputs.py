@@ -52,7 +52,7 @@ def sample_weights(weights: Any, n: int) -> Array | None:
     if weights is None:
         return None
     _plain("sample_weight", weights)
-    if np.iscomplexobj(weights):
+    if np.iscomplexobj(np.asarray(weights)):
         raise InputError(
             f"sample_weight has the dtype {np.asarray(weights).dtype}; expected real numbers >= 0: one for "
             "each row of X."
