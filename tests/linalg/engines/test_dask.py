@@ -278,9 +278,10 @@ def test_a_tick_ends_a_pass_and_cancels_what_has_not_begun(client, engine):
             raise Stop
 
     ticks, gram = 0, Gram(KERNEL, X, Compute("float64", cache=0, engine=engine))
+    others = set(tasks(client, "add"))
     with pytest.raises(Stop):
         gram.multiply(np.ones((ROWS, 500)), tick)
-    assert soon(lambda: not tasks(client, "add")), "what has not begun is still to be done"
+    assert soon(lambda: not set(tasks(client, "add")) - others), "what has not begun is still to be done"
     np.testing.assert_allclose(gram.multiply(V), alone(V), rtol=0, atol=1e-9)
 
 
@@ -404,11 +405,13 @@ def test_importing_the_engine_does_not_import_dask():
 
 
 def test_data_leave_the_workers_with_the_last_reference(client, engine):
+    others = set(tasks(client, ""))  # of earlier tests, whose last reference may be in a cycle
     gram = Gram(KERNEL, X, Compute("float64", engine=engine))
     gram.multiply(V)
-    assert len(tasks(client, "Share")) == SHARES
+    its = set(tasks(client, "")) - others
+    assert sum(str(key).startswith("Share") for key in its) >= SHARES
     del gram
-    assert soon(lambda: not tasks(client, "")), "something still lies on the workers"
+    assert soon(lambda: not its & set(tasks(client, ""))), "something still lies on the workers"
 
 
 def test_a_cluster_of_this_machine_does_not_hear_control_c_and_leaves_no_processes():
