@@ -16,7 +16,8 @@ from itergp.learning.endings import Learning
 from itergp.learning.varying import NoiseFunction
 from itergp.posterior.combined import Posterior
 from itergp.posterior.local import NEIGHBOURS, LocalPosterior
-from itergp.posterior.targets import LocalTargets, TargetPosterior
+from itergp.posterior.local_targets import LocalTargets
+from itergp.posterior.targets import TargetPosterior
 from itergp.prior.kernel import Kernel
 from itergp.solver.state import Status, Step
 from itergp.validate import Array, count

@@ -6,7 +6,7 @@ of each target, with its own noise, follows from Q and K Q without a pass over K
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,11 +16,10 @@ from numpy.typing import ArrayLike
 from itergp.errors import InputError
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.posterior.around import LIMIT, JointPosterior
-from itergp.posterior.at import At, LocalAt, Path
+from itergp.posterior.at import At, Path
+from itergp.posterior.beside import TargetSamples, beside, draws, each_field, of_targets
 from itergp.posterior.combined import Posterior
-from itergp.posterior.joint import LocalSamples, covariance
-from itergp.posterior.local import LocalPosterior
-from itergp.posterior.sampling import SampleFunction
+from itergp.posterior.local_targets import JointTargets, LocalTargets
 from itergp.posterior.uncertainty import Certificate, Decomposition, Share
 from itergp.solver.more_data import target_beliefs
 from itergp.solver.problem import Problem
@@ -87,20 +86,20 @@ class TargetPosterior:
             raise InputError(
                 "noise is missing: the training noise differs between rows, so pass that of new observations."
             )
-        return self.noise if noise is None else _of_targets(noise, self.problem.targets)
+        return self.noise if noise is None else of_targets(noise, self.problem.targets)
 
     def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
-        return _beside([one.cov(X0, X1) for one in self.each])
+        return beside([one.cov(X0, X1) for one in self.each])
 
     def path(self, X: ArrayLike, ranks: Sequence[int] | None = None) -> Path:
         found = [at.path(ranks) for at in self.at(X).each()]
-        return Path(found[0].ranks, _beside([one.mean for one in found]), _beside([one.var for one in found]))
+        return Path(found[0].ranks, beside([one.mean for one in found]), beside([one.var for one in found]))
 
     def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> Decomposition:
-        return _each_field([at.decompose(method, passes) for at in self.at(X).each()])
+        return each_field([at.decompose(method, passes) for at in self.at(X).each()])
 
     def certify(self, X: ArrayLike) -> Certificate:
-        return _each_field([at.certify() for at in self.at(X).each()])
+        return each_field([at.certify() for at in self.at(X).each()])
 
     def computational_share(self, X: ArrayLike, probes: int = 8, passes: int = 10) -> tuple[Share, ...]:
         """One per target."""
@@ -111,27 +110,16 @@ class TargetPosterior:
 
     def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the latent functions at X: (size, m, t)."""
-        return _beside(
-            [one.sample(X, size, own) for one, own in zip(self.each, self._seeds(seed), strict=True)]
-        )
+        return draws(self.each, X, size, seed)
 
-    def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> "TargetSamples":
-        return TargetSamples(
-            [
-                one.sample_function(size, own, features)
-                for one, own in zip(self.each, self._seeds(seed), strict=True)
-            ]
-        )
+    def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> TargetSamples:
+        return TargetSamples.of(self.each, size, seed, features)
 
-    def _seeds(self, seed: int) -> list[int]:
-        """Targets are independent given the hyper-parameters."""
-        return np.random.default_rng(seed).integers(2**53, size=self.problem.targets).tolist()
-
-    def local(self, neighbours: int = 60) -> "LocalTargets":
+    def local(self, neighbours: int = 60) -> LocalTargets:
         """With additional actions per test point: the unit vectors of rows near it."""
         return LocalTargets(self, count("neighbours", neighbours))
 
-    def around(self, X: ArrayLike, neighbours: int = 60, limit: int = LIMIT) -> "JointTargets":
+    def around(self, X: ArrayLike, neighbours: int = 60, limit: int = LIMIT) -> JointTargets:
         """With additional actions that all points share: the rows near any of these points, of each target;
         see `Posterior.around`."""
         at, limit = self.local(neighbours).at(X), count("limit", limit)
@@ -230,172 +218,8 @@ class TargetsAt:
 
     @cached_property
     def var(self) -> np.ndarray:
-        return _beside([at.var for at in self.each()])
+        return beside([at.var for at in self.each()])
 
     @property
     def marginals(self) -> tuple[np.ndarray, np.ndarray]:
         return self.mean, self.var
-
-
-@dataclass(frozen=True, eq=False)
-class LocalTargets:
-    """Local actions for each target: `mean` and `var` are (m, t), `cov` is (m, m, t). The nearest rows are
-    shared; of these, each target has those that say most given its noise."""
-
-    posterior: TargetPosterior
-    neighbours: int
-
-    def at(self, X: ArrayLike) -> "LocalTargetsAt":
-        return LocalTargetsAt(self.posterior.at(X), self.neighbours)
-
-    def mean(self, X: ArrayLike) -> np.ndarray:
-        return self.at(X).mean
-
-    def var(self, X: ArrayLike) -> np.ndarray:
-        return self.at(X).var
-
-    def marginals(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        return self.at(X).marginals
-
-    def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
-        return self.var(X) + self.posterior.noise_at(noise)
-
-    def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
-        X0 = self.posterior.shared._inputs(X0, "X0")
-        if X1 is None:
-            return _beside([covariance(at) for at in self.at(X0).each()])
-        both = zip(self.at(X0).each(), self.at(self.posterior.shared._inputs(X1, "X1")).each(), strict=True)
-        return _beside([covariance(at0, at1) for at0, at1 in both])
-
-    def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws of the latent functions at X: (size, m, t)."""
-        seeds = zip(self.each, self.posterior._seeds(seed), strict=True)
-        return _beside([one.sample(X, size, own) for one, own in seeds])
-
-    def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> "TargetSamples":
-        seeds = zip(self.each, self.posterior._seeds(seed), strict=True)
-        return TargetSamples([one.sample_function(size, own, features) for one, own in seeds])
-
-    @property
-    def each(self) -> tuple[LocalPosterior, ...]:
-        """One process per target."""
-        return tuple(one.local(self.neighbours) for one in self.posterior.each)
-
-    def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> Decomposition:
-        return _each_field([at.decompose(method, passes) for at in self.at(X).each()])
-
-    def certify(self, X: ArrayLike) -> Certificate:
-        return _each_field([at.certify() for at in self.at(X).each()])
-
-
-@dataclass(frozen=True, eq=False)
-class JointTargets:
-    """Shared actions around some points for each target: `mean` and `var` are (m, t), `cov` is (m, m, t)."""
-
-    posterior: TargetPosterior
-    each: tuple[JointPosterior, ...]
-
-    @property
-    def left_out(self) -> int:
-        """Rows that would be shared without the limit, of the target with most of them."""
-        return max(one.left_out for one in self.each)
-
-    def mean(self, X: ArrayLike) -> np.ndarray:
-        return _beside([one.mean(X) for one in self.each])
-
-    def var(self, X: ArrayLike) -> np.ndarray:
-        return _beside([one.var(X) for one in self.each])
-
-    def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
-        return self.var(X) + self.posterior.noise_at(noise)
-
-    def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
-        return _beside([one.cov(X0, X1) for one in self.each])
-
-    def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws of the latent functions at X: (size, m, t)."""
-        seeds = zip(self.each, self.posterior._seeds(seed), strict=True)
-        return _beside([one.sample(X, size, own) for one, own in seeds])
-
-    def sample_function(self, size: int = 1, seed: int = 0, features: int = 4096) -> "TargetSamples":
-        seeds = zip(self.each, self.posterior._seeds(seed), strict=True)
-        return TargetSamples([one.sample_function(size, own, features) for one, own in seeds])
-
-
-@dataclass(frozen=True, eq=False)
-class LocalTargetsAt:
-    """Local actions for each target at the points of `at`."""
-
-    at: TargetsAt
-    neighbours: int
-
-    @cached_property
-    def _near(self) -> np.ndarray:
-        return self.at.posterior.shared.at(self.at.X).local(self.neighbours).near
-
-    def each(self) -> Iterator[LocalAt]:
-        return (at.local(self.neighbours).knowing(near=self._near) for at in self.at.each())
-
-    @cached_property
-    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
-        means, variances = zip(*(at.marginals for at in self.each()), strict=True)
-        return _beside(means), _beside(variances)
-
-    @property
-    def mean(self) -> np.ndarray:
-        return self.marginals[0]
-
-    @property
-    def var(self) -> np.ndarray:
-        return self.marginals[1]
-
-
-@dataclass(frozen=True, eq=False)
-class TargetSamples:
-    """Draws of the targets as functions: call it at any X for (size, m, t)."""
-
-    each: Sequence[SampleFunction | LocalSamples]
-
-    @property
-    def exact(self) -> bool:
-        return all(one.exact for one in self.each)
-
-    @property
-    def rests_on(self) -> str:
-        """As for one target, but per target: their noise differs, and so does the accuracy of the draws."""
-        if self.exact:
-            return self.each[0].rests_on
-        return "\n".join(f"target {i}: {one.rests_on}" for i, one in enumerate(self.each))
-
-    def var(self, X: ArrayLike) -> np.ndarray:
-        """The variance of these draws at X given the features, (m, t)."""
-        return _beside([one.var(X) for one in self.each])
-
-    def __call__(self, X: ArrayLike) -> np.ndarray:
-        return _beside([one(X) for one in self.each])
-
-
-def _beside(found: Sequence[np.ndarray]) -> np.ndarray:
-    """Stack the arrays of all targets; targets come last."""
-    return np.stack(found, axis=-1)
-
-
-def _each_field(found: list[Any]) -> Any:
-    """Combine one record of arrays per target into one; other fields are those of the least exact target."""
-    columns = {part.name: [getattr(one, part.name) for one in found] for part in fields(found[0])}
-    least = min(range(len(found)), key=lambda i: getattr(found[i], "exact", True))
-    return type(found[0])(
-        **{
-            name: _beside(values) if isinstance(values[0], np.ndarray) else values[least]
-            for name, values in columns.items()
-        }
-    )
-
-
-def _of_targets(noise: ArrayLike, targets: int) -> np.ndarray:
-    values = np.asarray(noise, dtype=np.float64)
-    if values.shape not in ((), (targets,)) or not ((values >= 0) & (values < np.inf)).all():
-        raise InputError(
-            f"noise is {noise!r}; expected a variance, or one for each of {targets} targets: finite and >= 0."
-        )
-    return np.broadcast_to(values, (targets,))

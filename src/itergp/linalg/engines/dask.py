@@ -87,62 +87,48 @@ class DaskEngine(Engine):
         from itergp.linalg.engines.native import linear
         from itergp.linalg.engines.native.leaves import leaves
 
-        small = len(X) <= LOCAL_ROWS
-        out = (self._here if small else self._there)(kernel, X, V, np.dtype(dtype), cache, first, tick)
+        work = Pass(kernel, X, V, np.dtype(dtype), cache, first, tick)
+        out = self._here(work) if len(X) <= LOCAL_ROWS else self._there(work)
         linear.add_product(leaves(kernel) or [], X, X, V, out)
         return out
 
-    def _here(
-        self,
-        kernel: Kernel,
-        X: np.ndarray,
-        V: np.ndarray,
-        dtype: np.dtype,
-        cache: TileCache,
-        first: int,
-        tick: Tick,
-    ) -> np.ndarray:
+    def _here(self, work: "Pass") -> np.ndarray:
         """The same shares and the same tree in this process: the same bits."""
         from itergp.linalg.engines.native import _tiles
         from itergp.linalg.engines.native.shares import Rows, Share, add, column_groups, tree
 
-        placed = _of(cache, kernel, X, dtype)
+        placed, X, cache, dtype = work.placed, work.X, work.cache, work.dtype.name
         if placed is None:
-            rows = Rows(kernel, X, dtype.name, _tiles.instruction_set())
+            rows = Rows(work.kernel, X, dtype, _tiles.instruction_set())
             some = min(self.shares, rows.blocks)
             shares = [Share(i, self.shares, cache.budget // some) for i in range(some)]
-            placed = cache.native = Placed(kernel, len(X), dtype.name, rows, shares)
+            placed = cache.native = Placed(work.kernel, len(X), dtype, rows, shares)
 
         def part(share: Any, some: np.ndarray) -> np.ndarray:
-            tick()
-            return share.multiply(placed.rows, some, first)
+            work.tick()
+            return share.multiply(placed.rows, some, work.first)
 
         def multiplied(V: np.ndarray) -> np.ndarray:
             some = placed.rows.padded(V)
             sums = tree([part(share, some) for share in placed.shares], add)
             return placed.rows.unpadded(sums, V.shape[1])
 
-        return _side_by_side([multiplied(V[:, columns]) for columns in column_groups(V.shape[1])], len(X))
+        groups = column_groups(work.V.shape[1])
+        return _side_by_side([multiplied(work.V[:, columns]) for columns in groups], len(X))
 
-    def _there(
-        self,
-        kernel: Kernel,
-        X: np.ndarray,
-        V: np.ndarray,
-        dtype: np.dtype,
-        cache: TileCache,
-        first: int,
-        tick: Tick,
-    ) -> np.ndarray:
-        for attempt in range(1, TRIES + 1):
-            tick()
+    def _there(self, work: "Pass") -> np.ndarray:
+        """Begun again, a few times, if what held data that were sent has gone."""
+        attempt = 0
+        while True:
+            attempt += 1
+            work.tick()
             try:
-                placed, workers = _of(cache, kernel, X, dtype), list(cluster.workers(self.client))
+                placed, workers = work.placed, list(cluster.workers(self.client))
                 if placed is None or placed.workers != workers:  # shares move when workers come or go
-                    placed = cache.native = self._place(kernel, X, V, dtype, cache)
-                return self._pass(placed, V, first, tick)
-            except (CancelledError, KeyError, OSError) as error:  # what held data that were sent has gone
-                cache.native = None
+                    placed = work.cache.native = self._place(work)
+                return self._pass(placed, work.V, work.first, work.tick)
+            except (CancelledError, KeyError, OSError) as error:
+                work.cache.native = None
                 if self.client.status != "running":
                     raise cluster.lost_scheduler(self.client, error) from None
                 if attempt == TRIES:
@@ -150,17 +136,15 @@ class DaskEngine(Engine):
                         f"A pass was begun {TRIES} times, and each time a worker was lost ({error}). Look "
                         "into the workers' logs; if they ran out of memory, give them more, or fewer threads."
                     ) from None
-        raise AssertionError("unreachable")
 
-    def _place(
-        self, kernel: Kernel, X: np.ndarray, V: np.ndarray, dtype: np.dtype, cache: TileCache
-    ) -> "Placed":
+    def _place(self, work: "Pass") -> "Placed":
         """The data, and which worker keeps the tiles of which share."""
         from itergp.linalg.engines.native.shares import BLOCK, Rows, Share
 
+        kernel, X, dtype, cache = work.kernel, work.X, work.dtype, work.cache
         found = self._workers = cluster.checked(self.client, self._workers)
         for worker in found.values():
-            _require_room(worker, X, V, dtype)
+            _require_room(worker, work)
         client, instructions = self.client, cluster.lowest(found)
         sent = client.scatter(X, hash=False)
         rows = client.submit(Rows, kernel, sent, dtype.name, instructions, pure=False)
@@ -271,23 +255,36 @@ class Placed:
     workers: list[str] = field(default_factory=list)
 
 
-def _of(cache: TileCache, kernel: Kernel, X: np.ndarray, dtype: np.dtype) -> Placed | None:
-    """What this cache has placed, if it is of the same matrix: a Gram has one kernel and one X."""
-    placed = cache.native
-    same = isinstance(placed, Placed) and placed.kernel is kernel
-    return placed if same and (placed.n, placed.dtype) == (len(X), dtype.name) else None
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A product K V, as `Engine.symmetric` is asked for it."""
+
+    kernel: Kernel
+    X: np.ndarray
+    V: np.ndarray
+    dtype: np.dtype
+    cache: TileCache
+    first: int
+    tick: Tick
+
+    @property
+    def placed(self) -> Placed | None:
+        """What its cache has placed, if it is of the same matrix: a Gram has one kernel and one X."""
+        placed = self.cache.native
+        same = isinstance(placed, Placed) and placed.kernel is self.kernel
+        return placed if same and (placed.n, placed.dtype) == (len(self.X), self.dtype.name) else None
 
 
 def _side_by_side(groups: list[np.ndarray], n: int) -> np.ndarray:
     return np.concatenate(groups, axis=1) if groups else np.zeros((n, 0))
 
 
-def _require_room(worker: cluster.Worker, X: np.ndarray, V: np.ndarray, dtype: np.dtype) -> None:
+def _require_room(worker: cluster.Worker, work: Pass) -> None:
     """The inputs and their features, V, and for each thread what it reads, its sums and its part of K V."""
     from itergp.linalg.engines.native.shares import COLUMNS
 
-    columns = min(V.shape[1], COLUMNS)
-    needed = 2 * X.nbytes + V.size * dtype.itemsize + 3.0 * worker.threads * 8 * len(X) * columns
+    X, V, columns = work.X, work.V, min(work.V.shape[1], COLUMNS)
+    needed = 2 * X.nbytes + V.size * work.dtype.itemsize + 3.0 * worker.threads * 8 * len(X) * columns
     if worker.memory and needed > ROOM * worker.memory:
         raise MemoryLimitError(
             f"A pass over {len(X):,} rows needs about {needed / 1e9:.2g} GB on worker {worker.address}, "
