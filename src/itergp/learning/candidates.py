@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from itergp.learning.heldout import WORST, Scores
+from itergp.learning.heldout import SURE, WORST, Scores
 from itergp.prior.kernel import Kernel
 from itergp.prior.linear import Linear
 from itergp.prior.parameters import parameters, with_parameters
@@ -124,24 +124,24 @@ def rescaled(candidate: Candidate, factor: float) -> Candidate:
     return replace(candidate, kernel=kernel, noise=factor * candidate.noise, held=held)
 
 
-def chosen(candidates: Sequence[Candidate]) -> Candidate:
-    """The best on held-out rows; among those that these cannot tell from it, the best by its objective.
+def chosen(candidates: Sequence[Candidate], errors: float = SURE) -> Candidate:
+    """The best on held-out rows; among those within some standard errors of it, the best by its objective.
 
     By the objective alone, if not all of them have predicted these rows.
     """
     if any(one.held is None for one in candidates):
         return min(candidates, key=lambda one: one.objective)
     best = max(candidates, key=lambda one: one.score)
-    tied = [one for one in candidates if _tied(one, best)]
+    tied = [one for one in candidates if _tied(one, best, errors)]
     return min(tied, key=lambda one: one.objective)
 
 
-def _tied(one: Candidate, best: Candidate) -> bool:
-    """Whether the mean difference is within its standard error."""
+def _tied(one: Candidate, best: Candidate, errors: float) -> bool:
+    """Whether the mean difference is within so many of its standard errors."""
     assert one.held is not None
     assert best.held is not None
     less = best.held.densities - one.held.densities
-    return best.score - one.score <= best.held.error(less)
+    return best.score - one.score <= errors * best.held.error(less)
 
 
 @dataclass(frozen=True)

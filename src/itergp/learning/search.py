@@ -29,6 +29,7 @@ from itergp.linalg.compute import Compute
 
 SCORING = 0.1  # of the time, for one prediction of held-out rows: otherwise the likelihood chooses
 SCORES = 1.5  # times the seconds of the last prediction, that are kept for the next one
+DOUBT = 1.0  # standard errors by which a stage must not make held-out predictions worse: it can be left out
 Stages = Callable[[Run], Iterator[Stage]]
 
 
@@ -135,7 +136,7 @@ class Search(Timed):
         Without time to ask them, the likelihood is believed."""
         more = self.scored(self.learned(candidate, self.rows, make, ranges=ranges), held)
         if more.held is not None:
-            more = chosen([more, replace(candidate, objective=more.objective)])
+            more = chosen([more, replace(candidate, objective=more.objective)], errors=DOUBT)
         return self.enter(more if np.isfinite(more.objective) else candidate)
 
     def released(self, candidate: Candidate, held: HeldOut | LeaveOut, make: Stages) -> Candidate:
