@@ -197,7 +197,7 @@ def test_a_clock_is_kept():
 
 
 def test_bad_noise_ends_in_one_clear_message():
-    with pytest.raises(InputError, match="noise is 'hetero'; expected 'learn', 'heteroscedastic'"):
+    with pytest.raises(InputError, match="noise is 'hetero'; expected 'learn', 'heteroscedastic', 'robust'"):
         IterGPRegressor(noise="hetero").fit(X[:20], Y[:20])
     with pytest.raises(InputError, match="noise is 'heteroscedastic' but learn is False"):
         IterGPRegressor("matern52", noise=HETEROSCEDASTIC, learn=False).fit(X[:20], Y[:20])

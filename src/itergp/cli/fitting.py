@@ -61,8 +61,8 @@ def fit(
     noise: Annotated[
         str,
         typer.Option(
-            help="The noise variance, in variances of the target; learn; or heteroscedastic, which learns "
-            "how it varies with the features."
+            help="The noise variance, in variances of the target; learn; heteroscedastic, which learns "
+            "how it varies with the features; or robust, if a few targets are gross errors."
         ),
     ] = "learn",
     budget: BudgetOption = None,
@@ -182,8 +182,7 @@ def _noise(text: str) -> str | float:
         value = math.nan
     if not 0 <= value < math.inf:
         raise InputError(
-            f"--noise is {text!r}; expected {' or '.join(LEARNED_NOISE)}, or a variance: a finite number "
-            ">= 0."
+            f"--noise is {text!r}; expected {', '.join(LEARNED_NOISE)} or a variance: a finite number >= 0."
         )
     return value
 

@@ -24,6 +24,10 @@ class Clock:
         seconds = self.budget.seconds
         return None if seconds is None else self.began + seconds - min(0.2, 0.02 * seconds)
 
+    @property
+    def over(self) -> bool:
+        return self.deadline is not None and time.perf_counter() > self.deadline
+
     def left(self) -> Budget:
         """The budget with its remaining seconds."""
         if self.deadline is None:

@@ -382,13 +382,30 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
         how = _learning(learned.get("how"))
         function = _function(learned.get("function"), plan.data.X.shape[1])
         return checkpoint, Hyperparameters(
-            kernel, noise, learning=how, candidates=candidates, function=function
+            kernel,
+            noise,
+            learning=how,
+            candidates=candidates,
+            function=function,
+            outliers=_outliers(learned.get("outliers"), plan.data.n),
         )
     except (KeyError, TypeError, ValueError, Malformed) as error:
         checkpoint.close()
         raise StorageError(
             f"checkpoint {path} has no valid record of what was learned ({error}); delete it to start over."
         ) from None
+
+
+def _outliers(value: Any, n: int) -> np.ndarray | None:
+    """The factor on the noise of each row; None if no rows are outliers."""
+    if value is None:
+        return None
+    count, g = len(value["rows"]), np.ones(n)
+    rows = array_of(value["rows"], "rows of outliers", count, least=0, whole=True)
+    if not (rows < n).all():
+        raise Malformed(f"rows of outliers are not below {n}, the number of rows.")
+    g[rows] = array_of(value["factors"], "factors of outliers", count, least=1.0)
+    return g
 
 
 def note_learned(checkpoint: Checkpoint | None, found: Hyperparameters) -> None:
@@ -398,4 +415,7 @@ def note_learned(checkpoint: Checkpoint | None, found: Hyperparameters) -> None:
         noise, how = np.asarray(found.noise).tolist(), _learning_value(found.learning)
         candidates = [asdict(candidate) for candidate in found.candidates]
         learned = {"parameters": values, "noise": noise, "how": how, "candidates": candidates}
+        if found.outliers is not None:
+            rows = np.flatnonzero(found.outliers > 1)
+            learned["outliers"] = {"rows": rows.tolist(), "factors": found.outliers[rows].tolist()}
         checkpoint.note({"learned": learned | {"function": _function_value(found.function)}})

@@ -16,6 +16,7 @@ from itergp.estimator.files import note_learned, open_checkpoint
 from itergp.estimator.hyperparameters import Hyperparameters, Plan, hyperparameters
 from itergp.estimator.inputs import check_flags, seed_of
 from itergp.estimator.names import translate_engine, translate_kernel, translate_mean
+from itergp.estimator.outliers import without_outliers
 from itergp.estimator.progress import Interrupts, Watch
 from itergp.estimator.schedules import (
     default_schedule,
@@ -84,6 +85,10 @@ def fit_rows(
         """The rows of the problem if noise is larger by these factors."""
         return _rows_of(asked, inputs, targets, (1.0 if weights is None else weights) / g, given)
 
+    def of_places(g: Array) -> Array:
+        """Factors of the rows of the problem, at all rows of the data."""
+        return g if len(g) == len(inputs) else g[places(inputs, given)]
+
     watch.checkpoint, found = open_checkpoint(checkpoint, plan)
     clock.lap("prepare")
     with watch:
@@ -93,9 +98,11 @@ def fit_rows(
                 found = varying(
                     plan, found, unmerged(inputs, targets, weights), reweighted_rows, clock, watch
                 )
+            if plan.robust:
+                found = without_outliers(plan, found, lambda g: reweighted_rows(of_places(g)), clock, watch)
             note_learned(None if watch.interrupts.asked else watch.checkpoint, found)
-        if found.function is not None:
-            g = found.function(inputs)
+        if found.function is not None or found.outliers is not None:
+            g = of_places(found.outliers) if found.function is None else found.function(inputs)
             plan = replace(plan, data=reweighted_rows(g))
             weights = (1.0 if weights is None else weights) / g
         observed = Observed.of(plan.data, inputs, targets, plan.groups, given, weights)

@@ -27,8 +27,8 @@ from itergp.prior.means import Mean
 from itergp.solver.problem import centred, check_kernel_values
 from itergp.validate import as_float64, choice
 
-HETEROSCEDASTIC = "heteroscedastic"
-LEARNED_NOISE = ("learn", HETEROSCEDASTIC)
+HETEROSCEDASTIC, ROBUST = "heteroscedastic", "robust"
+LEARNED_NOISE = ("learn", HETEROSCEDASTIC, ROBUST)
 START_NOISE = 0.1  # of the targets' variance, where learning begins
 GIVEN = Learning(Ending.NOT_ASKED)
 NO_GROUPS = (
@@ -50,7 +50,7 @@ class Plan:
     data: Rows
     start: Translated
     mean: Mean
-    noise: Any  # a variance, one per target, "learn" or "heteroscedastic"
+    noise: Any  # a variance, one per target, or one of LEARNED_NOISE
     learn: Any
     policy: Any  # "auto" where it is chosen after learning, by the time that is left
     compute: Compute
@@ -69,6 +69,11 @@ class Plan:
     def varies(self) -> bool:
         """Whether noise may vary with the inputs."""
         return isinstance(self.noise, str) and self.noise == HETEROSCEDASTIC
+
+    @property
+    def robust(self) -> bool:
+        """Whether some rows may be outliers."""
+        return isinstance(self.noise, str) and self.noise == ROBUST
 
     @property
     def free(self) -> Free:
@@ -97,6 +102,7 @@ class Hyperparameters:
     learning: Learning = GIVEN
     candidates: tuple[Considered, ...] = ()  # where the kernel was chosen
     function: NoiseFunction | None = None  # where noise varies
+    outliers: np.ndarray | None = None  # the factor on the noise of each row, where some are outliers
 
 
 def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
@@ -137,6 +143,11 @@ def centred_rows(plan: Plan, data: Rows) -> Rows:
     return replace(data, y=b).of_targets(plan.told).to_learn_from()
 
 
+def of_told(plan: Plan, noise: Any) -> Any:
+    """The noise of the targets that tell something."""
+    return np.asarray(noise)[plan.told] if np.ndim(noise) else noise
+
+
 def _learned(
     plan: Plan, told: Rows, noise: Noise, learn_noise: bool, clock: Clock, watch: Watch
 ) -> Learned | None:
@@ -150,7 +161,9 @@ def _learned(
         with watch.interrupts.raised():
             first = _one_or_each(np.asarray(noise)[plan.told]) if np.ndim(noise) else noise
             how: dict[str, Any] = {
-                "seconds": None if seconds is None else LEARNING_SHARE * seconds / (1 + plan.varies),
+                "seconds": None
+                if seconds is None
+                else LEARNING_SHARE * seconds / (1 + plan.varies + plan.robust),
                 "seed": plan.seed,
                 "callback": watch.learned,
                 "compute": plan.compute,
@@ -211,8 +224,8 @@ def _given_noise(noise: Any, white: float | None, targets: int) -> Noise | None:
     ):
         each = f", or one per target (there are {targets})" if targets > 1 else ""
         raise InputError(
-            f"noise is {noise!r}; expected 'learn', 'heteroscedastic' or a variance >= 0{each}. For one "
-            "value per row, use sample_weight in fit, or itergp.condition."
+            f"noise is {noise!r}; expected 'learn', 'heteroscedastic', 'robust' or a variance >= 0{each}. "
+            "For one value per row, use sample_weight in fit, or itergp.condition."
         )
     values = as_float64("noise", noise)
     if not ((values >= 0) & (values < np.inf)).all():

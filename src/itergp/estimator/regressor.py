@@ -64,6 +64,7 @@ class IterGPRegressor(
     mean : "constant", "zero", "linear", or a mean function.
     noise : the noise variance, one variance per target, or "learn", which learns one per target.
         "heteroscedastic" learns how it varies with the inputs, too, if held-out rows show that it does.
+        "robust" gives outliers a noise of their own, for tables in which a few targets are gross errors.
     learn : "auto", the name of a method ("neighbours", "exact", "iterative", "sgpr", "elbo", "subset"), or
         False.
     policy : "auto", "cg", "cholesky", "pseudo-input", "eigenvector", "random", "block-krylov", or a policy
@@ -103,6 +104,7 @@ class IterGPRegressor(
     scaling_, row_counts_, scatter_ : the scaling of the data; the number of rows merged into each row; the
         scatter of their targets.
     row_weights_ : the weight of each row, summed over merged ones: its noise variance is noise_ / weight.
+        With "robust", that of outliers is below 1.
     first_rows_ : state that `partial_fit` needs while there are too few rows for final hyper-parameters,
         including up to 1,000 of the original rows; otherwise None.
     calibration_ : what held-out rows say about the standard deviations, learned when it is first asked for:

@@ -10,7 +10,7 @@ import numpy as np
 from itergp.data.rows import Rows, places
 from itergp.estimator.budgets import LEARNING_SHARE
 from itergp.estimator.clock import Clock
-from itergp.estimator.hyperparameters import Hyperparameters, Plan, centred_rows
+from itergp.estimator.hyperparameters import Hyperparameters, Plan, centred_rows, of_told
 from itergp.estimator.progress import Watch
 from itergp.learning.candidates import Candidate, rescaled
 from itergp.learning.endings import Ending
@@ -76,14 +76,14 @@ def _round(
     errors = _errors(plan, found, data.X, rows, rounds)
     if plan.data.n < data.n:  # rows were merged
         told = centred_rows(plan, data)
-        errors = errors.joined(errors_within(told, places(data.X), _of_told(plan, found.noise), plan.seed))
+        errors = errors.joined(errors_within(told, places(data.X), of_told(plan, found.noise), plan.seed))
     function = learned_function(errors, plan.seed, seconds, plan.compute, rounds.tick)
     if function is None:
         return None
     level = float(function(plan.data.X).mean())
     function = function.with_mean_one(plan.data.X)
     told = centred_rows(plan, rows(function(data.X)))
-    unit, noise = told.unit, level * _of_told(plan, found.noise)
+    unit, noise = told.unit, level * of_told(plan, found.noise)
     how: dict[str, Any] = {"seed": plan.seed, "callback": watch.learned, "compute": plan.compute}
     learned = learn_rows(
         told.per(unit),
@@ -118,17 +118,13 @@ def _rescaled(
 
 def _errors(plan: Plan, found: Hyperparameters, X: np.ndarray, rows: Reweighted, rounds: Rounds) -> Errors:
     told = centred_rows(plan, rows(_factors(plan, found, X)))
-    noise, g = _of_told(plan, found.noise), _factors(plan, found, told.X)
+    noise, g = of_told(plan, found.noise), _factors(plan, found, told.X)
     return held_out_errors(told, g, found.kernel, noise, plan.seed, plan.compute, rounds.tick)
 
 
 def _factors(plan: Plan, found: Hyperparameters, X: np.ndarray) -> np.ndarray:
     """g at X."""
     return np.ones(len(X)) if found.function is None else found.function(X)
-
-
-def _of_told(plan: Plan, noise: Any) -> Any:
-    return np.asarray(noise)[plan.told] if np.ndim(noise) else noise
 
 
 def _with_told(plan: Plan, before: Any, noise: Any) -> Any:

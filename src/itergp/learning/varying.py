@@ -101,9 +101,17 @@ class Errors:
 
 
 def held_out_errors(
-    rows: Rows, g: Array, kernel: Kernel, noise: Any, seed: int, compute: Compute, tick: Tick = no_tick
+    rows: Rows,
+    g: Array,
+    kernel: Kernel,
+    noise: Any,
+    seed: int,
+    compute: Compute,
+    tick: Tick = no_tick,
+    most: int = MOST,
 ) -> Errors:
-    """Of all rows, each left out in turn, where the GP can be exact; beyond, of some rows in a few folds.
+    """Of all rows, each left out in turn, where the GP can be exact; beyond, of at most so many random rows,
+    in a few folds. Ordered as the rows are.
 
     The weights of `rows` have g in them already, at all rows.
     """
@@ -114,15 +122,17 @@ def held_out_errors(
         errors, variances = scores.errors[: rows.n], scores.variances[: rows.n]
         latent = np.maximum(variances - N, 0.0)
         return Errors(rows.X, errors, latent, N / g[:, None])
-    chosen = np.random.default_rng([seed, rows.n, 5]).permutation(rows.n)[:MOST]
+    chosen = np.random.default_rng([seed, rows.n, 5]).permutation(rows.n)[:most]
     found = []
     for F in np.array_split(chosen, FOLDS):
         tick()
         known = rows.some(np.setdiff1d(np.arange(rows.n), F))
         found.append(HeldOut(known, rows.some(F), compute, seed, FEWER[1]).scores(kernel, noise))
+    order = np.argsort(chosen)
     errors, variances = (
-        np.concatenate([getattr(one, name) for one in found]) for name in ("errors", "variances")
+        np.concatenate([getattr(one, name) for one in found])[order] for name in ("errors", "variances")
     )
+    chosen = chosen[order]
     latent = np.maximum(variances - N[chosen], 0.0)
     return Errors(rows.X[chosen], errors, latent, N[chosen] / g[chosen, None])
 

@@ -97,5 +97,6 @@ def _tails_words(found: Json) -> str:
         return f"Tails are not heavier than those of a normal distribution: {number})."
     return (
         f"Tails are heavier than those of a normal distribution: {number}, p = {found['p']:.1g}). Use "
-        '`interval(X, method="conformal")`, which holds its level for any shape.'
+        '`interval(X, method="conformal")`, which holds its level for any shape; or `noise="robust"`, if the '
+        "largest errors are mistakes in the data."
     )

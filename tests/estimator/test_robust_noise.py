@@ -1,0 +1,143 @@
+"""`noise="robust"`: a few gross errors set neither the noise of all rows nor the function near them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from itergp import IterGPRegressor
+from itergp.errors import StorageError
+from itergp.learning.outliers import MEDIAN, outlying
+
+NOISE, SIZE = 0.2, 20.0
+
+
+def function(X):
+    return np.sin(3 * X[:, 0]) + X[:, 1] ** 2
+
+
+def data(n=300, share=0.03, seed=0):
+    """Inputs, targets, and which of them are gross errors."""
+    rng = np.random.default_rng(seed)
+    X, off = rng.uniform(-1, 1, (n, 2)), np.zeros(n, dtype=bool)
+    off[rng.permutation(n)[: round(share * n)]] = True
+    errors = rng.standard_normal(n) + SIZE * off * rng.choice([-1.0, 1.0], n)
+    return X, function(X) + NOISE * errors, off
+
+
+def noise_of(model):
+    """As a standard deviation, in units of y."""
+    return float(np.sqrt(model.noise_) * model.scaling_.y_scale)
+
+
+def error_of(model, X):
+    return float(np.sqrt(np.mean((model.predict(X) - function(X)) ** 2)))
+
+
+@pytest.fixture(scope="module")
+def fits():
+    X, y, off = data()
+    return {
+        "robust": IterGPRegressor("matern52", noise="robust").fit(X, y),
+        "learn": IterGPRegressor("matern52").fit(X, y),
+        "clean": IterGPRegressor("matern52").fit(X[~off], y[~off]),
+    }
+
+
+def test_gross_errors_do_not_set_the_noise_of_all_rows(fits):
+    assert noise_of(fits["learn"]) > 2 * NOISE  # what is to be mended
+    assert noise_of(fits["robust"]) == pytest.approx(noise_of(fits["clean"]), rel=0.05)
+
+
+def test_the_function_is_that_of_the_other_rows(fits):
+    new = np.random.default_rng(1).uniform(-1, 1, (500, 2))
+    assert error_of(fits["robust"], new) < 1.1 * error_of(fits["clean"], new)
+    assert error_of(fits["robust"], new) < 0.5 * error_of(fits["learn"], new)
+
+
+def test_intervals_hold_new_rows_without_such_errors(fits):
+    new = np.random.default_rng(2).uniform(-1, 1, (2000, 2))
+    y = function(new) + NOISE * np.random.default_rng(3).standard_normal(2000)
+    mean, std = fits["robust"].predict(new, return_std=True)
+    assert 0.92 < np.mean(np.abs(y - mean) < 1.96 * std) < 0.98
+
+
+def test_outliers_alone_have_little_weight(fits):
+    _, _, off = data()
+    np.testing.assert_array_equal(fits["robust"].row_weights_ < 1, off)
+    assert fits["robust"].row_weights_[off].max() < 1 / 25
+
+
+def test_without_outliers_nothing_changes():
+    X, y, _ = data(share=0.0)
+    robust, learn = (IterGPRegressor("matern52", noise=noise).fit(X, y) for noise in ("robust", "learn"))
+    np.testing.assert_array_equal(robust.predict(X), learn.predict(X))
+    np.testing.assert_array_equal(robust.row_weights_, 1)
+
+
+def test_beyond_the_exact_gp_too():
+    X, y, off = data(n=2400, share=0.02, seed=4)
+    model = IterGPRegressor("matern52", noise="robust", budget="64 actions").fit(X, y)
+    assert noise_of(model) == pytest.approx(NOISE, rel=0.1)
+    flagged = model.row_weights_ < 1
+    assert flagged[off].all()
+    assert flagged[~off].sum() <= 2
+
+
+def test_merged_rows_and_several_targets():
+    X, y, off = data()
+    other = function(X) + NOISE * np.random.default_rng(5).standard_normal(len(X))
+    X, Y = np.vstack([X, X[:20]]), np.column_stack([y, other])
+    Y = np.vstack([Y, Y[:20] + 0.01])
+    model = IterGPRegressor("matern52", noise="robust").fit(X, Y)
+    assert len(model.row_weights_) == 300
+    np.testing.assert_array_equal(model.row_weights_ < 1, off)
+    np.testing.assert_allclose(np.sqrt(model.noise_) * model.scaling_.y_scale, NOISE, rtol=0.2)
+
+
+def test_a_saved_model_and_a_resumed_fit_keep_them(tmp_path, fits):
+    X, y, off = data()
+    fits["robust"].save(tmp_path / "model.itergp")
+    loaded = IterGPRegressor.load(tmp_path / "model.itergp")
+    np.testing.assert_array_equal(loaded.predict(X), fits["robust"].predict(X))
+    how = {"kernel": "matern52", "noise": "robust", "policy": "cg", "checkpoint": tmp_path / "run"}
+    first = IterGPRegressor(**how, budget="3 actions").fit(X, y)
+    again = IterGPRegressor(**how, budget="6 actions").fit(X, y)
+    assert again.trace_.resumed_from == 3
+    assert again.noise_ == first.noise_
+    np.testing.assert_array_equal(again.row_weights_ < 1, off)
+
+
+def test_a_checkpoint_with_rows_that_are_not_there_is_refused(tmp_path):
+    X, y, _ = data()
+    how = {"kernel": "matern52", "noise": "robust", "policy": "cg", "checkpoint": tmp_path / "run"}
+    IterGPRegressor(**how, budget="3 actions").fit(X, y)
+    [manifest] = [path for path in (tmp_path / "run").iterdir() if path.suffix == ".json"]
+    text = json.loads(manifest.read_text())
+
+    def damaged(value):
+        if isinstance(value, dict):
+            return {k: [10**6] * len(v) if k == "rows" else damaged(v) for k, v in value.items()}
+        return value
+
+    manifest.write_text(json.dumps(damaged(text)))
+    with pytest.raises(StorageError):
+        IterGPRegressor(**how, budget="6 actions").fit(X, y)
+
+
+def test_outliers_are_beyond_five_robust_standard_deviations():
+    rng = np.random.default_rng(6)
+    errors, variances = rng.standard_normal((400, 2)) * 3.0, np.full((400, 2), 4.0)
+    errors[7, 0], errors[300, 1] = 40.0, -60.0
+    s = np.median(np.abs(errors) / 2.0, axis=0) / MEDIAN
+    g = outlying(errors, variances)
+    np.testing.assert_array_equal(np.flatnonzero(g > 1), [7, 300])
+    np.testing.assert_allclose(g[[7, 300]], [(40.0 / 2 / s[0]) ** 2, (60.0 / 2 / s[1]) ** 2])
+
+
+def test_many_or_undefined_ones_are_none():
+    rng = np.random.default_rng(7)
+    errors = rng.standard_normal((100, 1))
+    errors[:15] *= 100
+    for odd in (errors, np.zeros((100, 1)), np.full((100, 1), np.nan), np.array([[1.0], [50.0]])):
+        np.testing.assert_array_equal(outlying(odd, np.ones_like(odd)), 1.0)
