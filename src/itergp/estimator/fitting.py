@@ -93,16 +93,19 @@ def fit_rows(
     clock.lap("prepare")
     with watch:
         if found is None:
-            found = hyperparameters(plan, clock, watch)
-            if plan.varies:
-                found = varying(
-                    plan, found, unmerged(inputs, targets, weights), reweighted_rows, clock, watch
-                )
-            if plan.robust:
-                found = without_outliers(plan, found, lambda g: reweighted_rows(of_places(g)), clock, watch)
+            with watch.task("learning" if plan.learns and np.any(plan.learnable) else None):
+                found = hyperparameters(plan, clock, watch)
+                if plan.varies:
+                    every = unmerged(inputs, targets, weights)
+                    found = varying(plan, found, every, reweighted_rows, clock, watch)
+                if plan.robust:
+                    found = without_outliers(
+                        plan, found, lambda g: reweighted_rows(of_places(g)), clock, watch
+                    )
             note_learned(None if watch.interrupts.asked else watch.checkpoint, found)
-        if found.function is not None or found.outliers is not None:
-            g = of_places(found.outliers) if found.function is None else found.function(inputs)
+        g = None if found.outliers is None else of_places(found.outliers)
+        g = g if found.function is None else found.function(inputs)
+        if g is not None:
             plan = replace(plan, data=reweighted_rows(g))
             weights = (1.0 if weights is None else weights) / g
         observed = Observed.of(plan.data, inputs, targets, plan.groups, given, weights)
@@ -126,9 +129,8 @@ def fit_rows(
                 observed=observed,
             )
 
-        watch.begin("acting")
-        posterior, resumed = infer(plan, found, clock, reporter(watch, fitted, watch.checkpoint), watch)
-        watch.end()
+        with watch.task("acting"):
+            posterior, resumed = infer(plan, found, clock, reporter(watch, fitted, watch.checkpoint), watch)
         clock.lap("act")
         learned = () if found.learned is None else tuple(found.learned.trace)
         trace = Trace(learned, posterior.trace, resumed, peak_bytes(), found.candidates)

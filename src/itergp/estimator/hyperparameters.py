@@ -156,7 +156,6 @@ def _learned(
     if watch.interrupts.asked:
         return None
     seconds = clock.left().seconds
-    watch.begin("learning")
     try:
         with watch.interrupts.raised():
             first = _one_or_each(np.asarray(noise)[plan.told]) if np.ndim(noise) else noise
@@ -175,8 +174,6 @@ def _learned(
             )
     except KeyboardInterrupt:
         return None
-    finally:
-        watch.end()
 
 
 def _first_noise(plan: Plan, told: Rows, unit: float) -> tuple[Noise, bool]:

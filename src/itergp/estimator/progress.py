@@ -113,7 +113,7 @@ class Watch:
     deadline: float | None = None  # on time.perf_counter(), for "time left"
     root: Any = None  # scikit-learn's context of the whole fit
     checkpoint: Checkpoint | None = None  # open as long as the fit runs
-    task: Any = None  # and of what is running now
+    part: Any = None  # and of what is running now
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _status: Any = None
 
@@ -133,17 +133,20 @@ class Watch:
         if self.root is not None:
             self.root.call_on_fit_task_end(estimator=self.estimator)
 
-    def begin(self, name: str) -> None:
-        """Begin a task: "learning" or "acting"."""
-        self._show(name)
-        if self.root is not None:
-            self.task = self.root.subcontext(task_name=name, max_subtasks=None)
-            self.task.call_on_fit_task_begin(estimator=self.estimator)
-
-    def end(self) -> None:
-        if self.task is not None:
-            self.task.call_on_fit_task_end(estimator=self.estimator)
-            self.task = None
+    @contextlib.contextmanager
+    def task(self, name: str | None) -> Iterator[None]:
+        """One of the two parts of a fit, "learning" or "acting"; None if there is nothing to do in it."""
+        if name is not None:
+            self._show(name)
+            if self.root is not None:
+                self.part = self.root.subcontext(task_name=name, max_subtasks=None)
+                self.part.call_on_fit_task_begin(estimator=self.estimator)
+        try:
+            yield
+        finally:
+            if self.part is not None:
+                self.part.call_on_fit_task_end(estimator=self.estimator)
+                self.part = None
 
     def learned(self, record: Any) -> bool:
         """Called after a learning step."""
@@ -161,9 +164,9 @@ class Watch:
         return self._tell("step", fitted)
 
     def _tell(self, name: str, fitted: Callable[[], Fit] | None) -> bool:
-        if self.task is None or self.interrupts.asked:
+        if self.part is None or self.interrupts.asked:
             return self.interrupts.asked
-        step = self.task.subcontext(task_name=name)
+        step = self.part.subcontext(task_name=name)
         step.call_on_fit_task_begin(estimator=self.estimator)
         attributes = None if fitted is None else lambda: {"_fit": fitted()}
         return bool(step.call_on_fit_task_end(estimator=self.estimator, reconstruction_attributes=attributes))
