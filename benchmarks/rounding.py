@@ -6,6 +6,9 @@ beside tau = Gram.rounding and beside u n k0, the textbook bound, which would ex
 table; the last column must stay below 1.
 
     python benchmarks/rounding.py [--sizes 2000 10000 50000] [--engine native]
+    python benchmarks/rounding.py --half [--sizes 2000 4000 8000]
+
+With --half: the spectral norm of what rounding the entries of K to 16 bits would change, beside that of K.
 """
 
 import argparse
@@ -44,11 +47,32 @@ def worst_ratio(kernel, X, engine, iterations=3, columns=8):
     return largest[0], largest[1], best
 
 
+def half_precision(sizes, iterations=60):
+    """|K16 - K| by power iteration, for entries rounded to float16."""
+    rows = []
+    for name in ("synthetic", "protein", "keggundirected"):
+        for n in sizes:
+            X = load_table(name)[0][:n]
+            for label, kernel in (("matern32, sqrt(d)", Matern32(X.shape[1] ** 0.5)), ("rbf, 1", RBF(1.0))):
+                K = kernel(X, X)
+                E, v = K.astype(np.float16).astype(np.float64) - K, np.ones(n)
+                for _ in range(iterations):
+                    v = E @ v
+                    norm = np.linalg.norm(v)
+                    v /= norm
+                rows.append([n, name, label, f"{norm:.2e}", f"{np.linalg.norm(K) / n:.2f}"])
+                print(*rows[-1], flush=True)
+    print_table(["n", "data", "kernel", "|K16 - K|", "root mean square of K"], rows)
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--sizes", type=int, nargs="+", default=[2000, 10000, 50000])
     arguments.add_argument("--engine", default="native")
+    arguments.add_argument("--half", action="store_true")
     options = arguments.parse_args()
+    if options.half:
+        return half_precision(options.sizes)
     rows = []
     for n in options.sizes:
         for name in ("synthetic", "protein", "keggundirected"):
