@@ -74,15 +74,16 @@ def test_with_many_features_rows_are_about_the_nearest_of_all(instruction_set, p
         assert (reached <= least + 1e-5 * np.sqrt(np.median(squares, axis=1))).all()
 
 
-def test_queries_far_from_all_rows_have_neighbours():
-    F = np.random.default_rng(2).standard_normal((300, 10))
-    found = Index(F, native.ENGINE, 1).nearest(np.full((1, 10), 1e250), 7)
+@pytest.mark.parametrize("d", [10, 50])
+def test_queries_far_from_all_rows_have_neighbours(d):
+    F = np.random.default_rng(2).standard_normal((300, d))
+    found = Index(F, native.ENGINE, 1).nearest(np.full((1, d), 1e250), 7)
     assert np.unique(found).size == 7
     assert found.min() >= 0
 
 
 def test_rows_of_many_features_are_prepared_once(monkeypatch):
-    F, made = np.random.default_rng(3).standard_normal((500, 12)), []
+    F, made = np.random.default_rng(3).standard_normal((500, 50)), []
     blocks = native.neighbours.blocks
     monkeypatch.setattr(native.neighbours, "blocks", lambda F, dtype: made.append(len(F)) or blocks(F, dtype))
     index = Index(F, native.ENGINE, 1)

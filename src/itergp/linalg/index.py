@@ -7,9 +7,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from itergp.linalg.engines import Engine
-from itergp.linalg.neighbours import TREE_FEATURES
 
 T = TypeVar("T")
+TREE_FEATURES = 40  # up to this number of features a tree finds rows in less time than a comparison with all
 
 
 class Index:
