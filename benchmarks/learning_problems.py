@@ -17,6 +17,8 @@ from zlib import crc32
 import numpy as np
 import scipy.linalg
 
+from itergp.linalg.blas import blas_threads
+
 NEW = 500  # test rows
 FREE = 1e-10  # the variance of noise that stands for none: draws need a Cholesky factor
 BLOCK = 1024  # rows of the covariance that are computed at a time
@@ -147,7 +149,8 @@ def draw(cell):
     X, n = inputs(cell, rng), cell.n
     z = rng.standard_normal(len(X))
     K = covariance(cell, X[:, features] / lengthscales)
-    L = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+    with blas_threads(1):  # with several threads OpenBLAS crashes on 20,000 rows
+        L = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
     y, mean = L @ z, L[n:, :n] @ z[:n]
     return Problem(X[:n], y[:n], X[n:], y[n:], mean, np.sum(L[n:, n:] ** 2, axis=1))
 
