@@ -9,7 +9,8 @@ from scipy.stats import multivariate_normal
 
 from itergp import RBF, Constant, Matern32
 from itergp.data.rows import Rows
-from itergp.learning.neighbours import NeighbourLikelihood
+from itergp.learning.neighbours import NeighbourLikelihood, in_order
+from itergp.linalg.gram import Gram
 from itergp.prior.parameters import parameters, with_parameters
 
 KERNEL, NOISE = 1.3 * Matern32([0.4, 1.5]) + 0.2 * RBF(2.0) + Constant(0.1), 0.07
@@ -83,3 +84,23 @@ def test_nothing_but_finite_numbers_leaves_it(noise, lengthscale):
     kernel = 1e4 * Matern32([lengthscale, 1.0])
     found = NeighbourLikelihood.at(kernel, Rows.of(X, y), neighbours=12)(kernel, noise)
     assert all(np.isfinite(part).all() for part in (found.value, found.noise, *found.kernel.values()))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_batch_carries_the_rows_that_it_needs_and_no_others(weighted):
+    """Its likelihood and gradients are those of the same conditionals with all rows at hand."""
+    X, y = observations(2000)
+    rng = np.random.default_rng(3)
+    rows = Rows.of(X, y, rng.integers(1, 4, len(X)), np.array([2.0, 3.0]))
+    rows = (
+        replace(rows, weights=rng.uniform(0.5, 4, len(X)), log_weights=np.zeros(len(X))) if weighted else rows
+    )
+    few = NeighbourLikelihood.at(KERNEL, rows, neighbours=8, batch=40, seed=2)
+    order, chosen = in_order(len(X), 40, 2)
+    given = Gram(KERNEL, X).earlier(order, 8, chosen)
+    assert len(few.given.X) == np.unique(np.append(given.J[given.J >= 0], chosen)).size
+    found, oracle = few(KERNEL, NOISE), NeighbourLikelihood(rows, given)(KERNEL, NOISE)
+    assert found.value == pytest.approx(oracle.value, rel=1e-13)
+    assert found.noise == pytest.approx(oracle.noise, rel=1e-11)
+    for path, slope in oracle.kernel.items():
+        assert found.kernel[path] == pytest.approx(slope, rel=1e-10, abs=1e-13), path

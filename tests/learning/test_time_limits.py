@@ -29,7 +29,7 @@ class Clock:
             size = rows.n if batch is None else min(batch, rows.n)
             clock.spend(per_pair * size * rows.n / 2, tick)
             clock.work.append((size, rows.n))
-            given = Earlier(None, rows.X, np.arange(size), np.zeros((size, 1)), None)
+            given = Earlier(None, rows.X, np.arange(size), np.zeros((size, 1)), np.arange(rows.n), None)
             return Timed(rows, given, tick=tick, seconds=per_row * size, clock=clock)
 
         monkeypatch.setattr(NeighbourLikelihood, "at", staticmethod(at))

@@ -7,7 +7,7 @@ import pytest
 from helpers import FakeClock
 from itergp import RBF, InputError, Matern32, Periodic
 from itergp.data.rows import Rows
-from itergp.learning import learn
+from itergp.learning import learn, stages
 from itergp.learning.exact import exact
 from itergp.learning.parameters import RANGES, Space
 from itergp.prior.parameters import parameters
@@ -217,3 +217,18 @@ def test_the_unit_of_a_column_does_not_change_what_is_learned_on_another():
     for path, value in parameters(fits[0].kernel).items():
         unit = 1e7 if path == "right.kernel.kernel.lengthscale" else 1.0
         assert parameters(fits[1].kernel)[path] == pytest.approx(unit * value, rel=1e-2), path
+
+
+def test_of_very_many_rows_a_random_part_is_learned_from(monkeypatch):
+    """What is learned is what `learn` finds from those rows alone; their groups go with them."""
+    monkeypatch.setattr(stages, "MOST", 250)
+    X, y = drawn()
+    rows, groups = Rows.of(X, y), np.arange(len(X)) // 4
+    some, of_some = stages.a_sample(rows, 3, groups)
+    where = np.array([np.flatnonzero((x == X).all(axis=1))[0] for x in some.X])
+    assert some.n == np.unique(where).size == 250
+    assert np.array_equal(of_some, groups[where])
+    assert np.array_equal(some.y[:, 0] if some.y.ndim > 1 else some.y, y[where])
+    found, alone = (learn(*data, START, 0.5, seed=3) for data in ((X, y), (X[where], y[where])))
+    assert found.noise == alone.noise
+    assert np.array_equal(found.kernel.kernel.lengthscale, alone.kernel.kernel.lengthscale)

@@ -315,7 +315,10 @@ def _keys(X: Array, groups: Array | None) -> Array:
 
 def _groups(X: Array) -> tuple[Array, Array]:
     """The first row of each group of identical rows, ascending, and the group of every row."""
-    firsts, group = np.unique(_digests(X), return_index=True, return_inverse=True)[1:]
+    digests = _digests(X)
+    if _all_different(digests):
+        return np.arange(len(X)), np.arange(len(X))
+    firsts, group = np.unique(digests, return_index=True, return_inverse=True)[1:]
     group = group.reshape(-1)
     # hash collision between different rows
     if len(firsts) < len(X) and not all(np.array_equal(x[firsts][group], x) for x in X.T):
@@ -324,6 +327,12 @@ def _groups(X: Array) -> tuple[Array, Array]:
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return firsts[order], rank[group]
+
+
+def _all_different(digests: Array) -> bool:
+    """As most often: then there is nothing to number, which takes more time and memory than to see it."""
+    ascending = np.sort(digests)
+    return not (ascending[1:] == ascending[:-1]).any()
 
 
 def _digests(X: Array) -> Array:

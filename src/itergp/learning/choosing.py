@@ -21,7 +21,7 @@ from itergp.learning.parameters import NOISE_FREE
 from itergp.learning.run import Learned, Record, ending
 from itergp.learning.screening import ITERATIONS, a_few, exactly, screen
 from itergp.learning.search import SCORING, Search, Stages
-from itergp.learning.stages import NEIGHBOURS, Neighbours, stages
+from itergp.learning.stages import NEIGHBOURS, Neighbours, a_sample, stages
 from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
 from itergp.limits import EXACT_LIKELIHOOD_ROWS
 from itergp.linalg.blas import blas_threads
@@ -53,6 +53,7 @@ def choose_rows(
 ) -> Learned:
     """As `learn_rows`, with the kernel chosen too. `groups` says which rows are held out together."""
     require_working_room()
+    rows, groups = a_sample(rows, seed, groups)
     search = Search(rows, noise, learn_noise, groups, seconds, seed, callback, compute)
     with ending(search), blas_threads(compute.threads):
         _choose(search, method)

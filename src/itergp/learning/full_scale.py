@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from itergp.data.rows import Rows
 from itergp.learning.evaluation import per_observation, sound
-from itergp.learning.neighbours import NeighbourLikelihood
+from itergp.learning.neighbours import in_order
 from itergp.learning.parameters import Evaluation
 from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick, Weights, no_tick
@@ -55,12 +55,13 @@ class FullScaleLikelihood:
         tick: Tick = no_tick,
     ) -> "FullScaleLikelihood":
         """Of `batch` random rows (None: all) beside the first `size`, in the random order of `seed`."""
-        plain = NeighbourLikelihood.at(kernel, rows, neighbours, batch, seed, compute, tick)
-        size, given = min(size, rows.n), plain.given
+        order, chosen = in_order(rows.n, batch, seed)
+        m, size = max(1, min(neighbours, rows.n - 1)), min(size, rows.n)
+        given = Gram(kernel, rows.X, compute).earlier(order, m, chosen, tick)
         later = given.chosen >= size
         J = np.where(given.J[later] < size, -1, given.J[later])  # Z is known already
         given = replace(given, chosen=given.chosen[later], J=np.ascontiguousarray(J))
-        return FullScaleLikelihood(plain.rows, given, size, compute, tick)
+        return FullScaleLikelihood(rows.reordered(order), given, size, compute, tick)
 
     @property
     def batch(self) -> int:

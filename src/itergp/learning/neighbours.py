@@ -17,13 +17,15 @@ from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Earlier, Gram
 from itergp.prior.kernel import Kernel
 
+FEW = 0.5  # of the rows: if a batch has fewer near it, the others are left out
+
 
 @dataclass(frozen=True, eq=False)
 class NeighbourLikelihood:
     """An objective with fixed neighbours, the nearest in the metric of the kernel `at` which it was made."""
 
-    rows: Rows  # in their random order
-    given: Earlier
+    rows: Rows
+    given: Earlier  # of these rows in a random order, or of those that a batch needs
     tick: Tick = no_tick
 
     @staticmethod
@@ -37,12 +39,11 @@ class NeighbourLikelihood:
         tick: Tick = no_tick,
     ) -> "NeighbourLikelihood":
         """Of `batch` random rows (None: all), with the rows in the random order of `seed`."""
-        rng = np.random.default_rng(seed)
-        order = rng.permutation(rows.n)
-        size = rows.n if batch is None else min(batch, rows.n)
-        chosen = np.arange(rows.n) if size == rows.n else np.sort(rng.choice(rows.n, size, replace=False))
+        order, chosen = in_order(rows.n, batch, seed)
         gram, m = Gram(kernel, rows.X, compute), max(1, min(neighbours, rows.n - 1))
-        return NeighbourLikelihood(rows.reordered(order), gram.earlier(order, m, chosen, tick), tick)
+        few = chosen.size * (m + 1) < FEW * rows.n  # the others would only be copied at each evaluation
+        search = gram.earlier_of_few if few else gram.earlier
+        return NeighbourLikelihood(rows, search(order, m, chosen, tick), tick)
 
     @property
     def batch(self) -> int:
@@ -53,8 +54,9 @@ class NeighbourLikelihood:
         return sound(kernel, lambda: self._evaluate(kernel, noise))
 
     def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
-        rows, share = self.rows, 1.0 / self.rows.precision
-        values, slopes, slope = self.given.likelihood(kernel, rows.Y, noise * share, share, self.tick)
+        rows, given = self.rows, self.given
+        share = 1.0 / rows.precision[given.rows]
+        values, slopes, slope = given.likelihood(kernel, rows.Y[given.rows], noise * share, share, self.tick)
         scale = rows.n / self.batch
         return per_observation(
             rows,
@@ -63,3 +65,10 @@ class NeighbourLikelihood:
             {p: scale * np.asarray(s) for p, s in slopes.items()},
             scale * slope,
         )
+
+
+def in_order(n: int, batch: int | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A random order of the rows, and the places in it of a random batch (None: all), ascending."""
+    rng = np.random.default_rng(seed)
+    order, size = rng.permutation(n), n if batch is None else min(batch, n)
+    return order, np.arange(n) if size == n else np.sort(rng.choice(n, size, replace=False))

@@ -28,6 +28,7 @@ ALL_ROWS, MANY_ROWS = (
     150_000,
     (100_000, 30_000),
 )  # beyond, batches: if neighbours are found by a tree, and if not
+MOST = 4_000_000  # rows: of more, a random part is learned from, so that memory and time stop to grow
 FULL_BATCH = 10_000  # rows with many rows in their conditioning sets: an evaluation is 20 times as long
 ROUNDS = 6  # rounds of updating the neighbours, at most
 FEWEST = 0.25  # of a batch, with many neighbours
@@ -212,6 +213,14 @@ class Neighbours:
             if not more or self.m > NEIGHBOURS:
                 return
             batch, pool, before = larger, wider, np.inf  # there is time for more rows
+
+
+def a_sample(rows: Rows, seed: int, groups: np.ndarray | None = None) -> tuple[Rows, np.ndarray | None]:
+    """The rows to learn from, and their groups: all, or as many random ones as are enough."""
+    if rows.n <= MOST:
+        return rows, groups
+    chosen = np.sort(np.random.default_rng([seed, rows.n]).choice(rows.n, MOST, replace=False))
+    return rows.some(chosen), None if groups is None else groups[chosen]
 
 
 def _few(rows: Rows, count: int, seed: int) -> Rows:

@@ -13,7 +13,7 @@ from itergp.data.rows import Rows
 from itergp.errors import InputError
 from itergp.learning.parameters import Space
 from itergp.learning.run import Learned, Record, Run, ending
-from itergp.learning.stages import METHODS, stages
+from itergp.learning.stages import METHODS, a_sample, stages
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_working_room
@@ -69,6 +69,7 @@ def learn_rows(
     noise = _checked(noise, rows.t)
     choice("method", method, METHODS)
     kernel.check_features(rows.X.shape[1])
+    rows, _ = a_sample(rows, seed)
     known = list(parameters(kernel))
     if isinstance(fixed, str) or not set(fixed) <= set(known):
         raise InputError(f"fixed is {fixed!r}; expected a list of parameters, out of {known}.")

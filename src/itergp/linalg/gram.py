@@ -286,19 +286,33 @@ class Gram:
 
     def earlier(self, order: np.ndarray, count: int, chosen: np.ndarray, tick: Tick = no_tick) -> "Earlier":
         """The rows in another order, and the `count` nearest earlier rows of the `chosen` ones."""
-        X = self._centred(self.X)[order]
-        F, threads = coordinates(self._local, X), self.compute.threads
+        J = self._nearest_earlier(order, count, chosen, tick)
+        return self._given(order, chosen, J)
+
+    def earlier_of_few(
+        self, order: np.ndarray, count: int, chosen: np.ndarray, tick: Tick = no_tick
+    ) -> "Earlier":
+        """The same, with those of the rows alone that are chosen or near to such a row."""
+        J = self._nearest_earlier(order, count, chosen, tick)
+        rows, near = distinct(np.concatenate([J, chosen[:, None]], axis=1), self.n)
+        return self._given(order[rows], near[:, -1], near[:, :-1])
+
+    def _nearest_earlier(self, order: np.ndarray, count: int, chosen: np.ndarray, tick: Tick) -> np.ndarray:
+        F, threads = coordinates(self._local, self._centred(self.X[order])), self.compute.threads
 
         def brute(stop: int, rows: np.ndarray) -> np.ndarray:
             return self.engine.nearest(F[:stop], F[:stop], count, "earlier", rows, threads, tick)
 
         if 0 < F.shape[1] <= TREE_FEATURES and chosen.size >= TREES[0] and self.n >= TREES[1]:
-            J = earlier_by_trees(lambda F: self.engine.tree(F, threads), brute, F, count, chosen, tick)
-        else:
-            J = brute(self.n, chosen)
-        return Earlier(
-            self.engine, X, chosen.astype(np.int32), np.ascontiguousarray(J, dtype=np.int32), threads
+            return earlier_by_trees(lambda F: self.engine.tree(F, threads), brute, F, count, chosen, tick)
+        return brute(self.n, chosen)
+
+    def _given(self, rows: np.ndarray, chosen: np.ndarray, J: np.ndarray) -> "Earlier":
+        X, (chosen, J) = (
+            self._centred(self.X[rows]),
+            (np.ascontiguousarray(part, dtype=np.int32) for part in (chosen, J)),
         )
+        return Earlier(self.engine, X, chosen, J, rows, self.compute.threads)
 
     def nearest(self, X: np.ndarray, count: int) -> np.ndarray:
         """The rows nearest to each point in the kernel's own metric, (points, count), nearest first; the most
@@ -443,6 +457,7 @@ class Earlier:
     X: np.ndarray
     chosen: np.ndarray
     J: np.ndarray  # padded with -1
+    rows: np.ndarray  # the rows of the data that these are, in their order
     threads: int | None
 
     def likelihood(
