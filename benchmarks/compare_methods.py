@@ -1,0 +1,306 @@
+"""The methods of the comparison: for each a function of (X, y, budget) that fits, and one that predicts.
+
+Data are standardised. Settings are what each library's documentation shows or recommends; none was tuned on
+these sets. Methods that train step by step end after TRAINING seconds of the processor at the latest, so that
+there is something to score.
+"""
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from common import kernel_names
+from compare_scores import LEVELS, Gaussian, Quantiles
+
+TRAINING = 900.0  # seconds of the processor: half of what a cell has
+INDUCING = 512
+BATCH = 5000  # test rows that are predicted at a time
+THREADS = 2
+
+
+@dataclass(frozen=True)
+class Method:
+    fit: Callable  # (X, y, budget) -> predict, about
+    label: str
+    settings: str
+    needs: tuple = ()  # modules, imported before the clock starts
+    most: float = np.inf  # rows that it is asked to fit
+
+
+def itergp(X, y, budget):
+    from itergp import IterGPRegressor
+
+    model = IterGPRegressor(budget=None if budget == "default" else budget).fit(X, y)
+
+    def predict(X_new):
+        mean, std = model.predict(X_new, return_std=True)
+        return Gaussian(mean, std**2)
+
+    about = {
+        "kernel": " ".join(kernel_names(model.kernel_)),
+        "noise": float(np.ravel(model.noise_)[0]),
+        "learn": model.timings_.get("learn", 0.0),
+        "actions": model.posterior_.rank,
+        "ended": model.status_.name,
+    }
+    return predict, about
+
+
+def linear(X, y, _):
+    from sklearn.linear_model import BayesianRidge
+
+    model = BayesianRidge().fit(X, y)
+
+    def predict(X_new):
+        mean, std = model.predict(X_new, return_std=True)
+        return Gaussian(mean, std**2)
+
+    return predict, {}
+
+
+def exact(X, y, _):
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+    kernel = ConstantKernel() * Matern(np.ones(X.shape[1]), nu=1.5) + WhiteKernel(0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # lengthscales that end at a bound
+        model = GaussianProcessRegressor(kernel, n_restarts_optimizer=1, random_state=0).fit(X, y)
+
+    def predict(X_new):
+        mean, std = model.predict(X_new, return_std=True)
+        return Gaussian(mean, std**2)
+
+    return predict, {"kernel": str(model.kernel_)}
+
+
+def boosting(X, y, _):
+    """One model for the mean and one for each quantile."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    mean = HistGradientBoostingRegressor(random_state=0).fit(X, y)
+    at = [
+        HistGradientBoostingRegressor(loss="quantile", quantile=level, random_state=0).fit(X, y)
+        for level in LEVELS
+    ]
+    return lambda X_new: Quantiles(
+        mean.predict(X_new), np.column_stack([model.predict(X_new) for model in at])
+    ), {}
+
+
+def forest(X, y, _):
+    from quantile_forest import RandomForestQuantileRegressor
+
+    model = RandomForestQuantileRegressor(
+        n_estimators=200, min_samples_leaf=5, n_jobs=THREADS, random_state=0
+    ).fit(X, y)
+    return lambda X_new: Quantiles(
+        model.predict(X_new, quantiles="mean"), model.predict(X_new, quantiles=LEVELS.tolist())
+    ), {}
+
+
+def catboost(X, y, _):
+    """Early stopping by a tenth of the rows; mean and variance are learned together."""
+    from catboost import CatBoostRegressor
+
+    held_out = np.random.default_rng(0).permutation(len(y)) % 10 == 0
+    model = CatBoostRegressor(
+        loss_function="RMSEWithUncertainty",
+        iterations=2000,
+        early_stopping_rounds=50,
+        thread_count=THREADS,
+        random_seed=0,
+        verbose=False,
+        allow_writing_files=False,
+    ).fit(X[~held_out], y[~held_out], eval_set=(X[held_out], y[held_out]))
+
+    def predict(X_new):
+        mean, variance = model.predict(X_new).T
+        return Gaussian(mean, variance)
+
+    return predict, {"steps": int(model.tree_count_)}
+
+
+def vecchia(X, y, _):
+    import gpboost
+
+    model = gpboost.GPModel(
+        gp_coords=X,
+        cov_function="matern_ard",
+        cov_fct_shape=1.5,
+        gp_approx="vecchia",
+        num_neighbors=20,
+        likelihood="gaussian",
+        num_parallel_threads=THREADS,
+        seed=0,
+    )
+    model.fit(y=y)
+
+    def predict(X_new):
+        found = model.predict(gp_coords_pred=X_new, predict_var=True, predict_response=True)
+        return Gaussian(found["mu"], found["var"])
+
+    return predict, {"noise": float(np.ravel(model.get_cov_pars())[0])}
+
+
+def tensors(*parts):
+    import torch
+
+    return [torch.from_numpy(np.asarray(part, dtype=np.float32)) for part in parts]
+
+
+def matern(d):
+    import gpytorch
+
+    return gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel(nu=1.5, ard_num_dims=d))
+
+
+def chosen_rows(X):
+    import torch
+
+    torch.manual_seed(0)
+    return X[torch.randperm(len(X))[:INDUCING]].clone()
+
+
+def marginals(model, likelihood):
+    """Predictions of a GPyTorch model, with noise."""
+    import gpytorch
+    import torch
+
+    model.eval(), likelihood.eval()
+
+    def predict(X_new):
+        with torch.no_grad(), gpytorch.settings.fast_pred_var():
+            found = likelihood(model(*tensors(X_new)))
+        return Gaussian(found.mean.numpy().astype(float), found.variance.numpy().astype(float))
+
+    return predict
+
+
+def sgpr(X, y, _):
+    """100 steps of Adam at 0.1 over all rows."""
+    import gpytorch
+    import torch
+
+    X, y = tensors(X, y)
+    inducing = chosen_rows(X)
+
+    class Model(gpytorch.models.ExactGP):
+        def __init__(self, likelihood):
+            super().__init__(X, y, likelihood)
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = gpytorch.kernels.InducingPointKernel(
+                matern(X.shape[1]), inducing_points=inducing, likelihood=likelihood
+            )
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    likelihood = gpytorch.likelihoods.GaussianLikelihood()
+    model = Model(likelihood)
+    objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
+    model.train(), likelihood.train()
+    steps, ends = 0, time.process_time() + TRAINING
+    while steps < 100 and time.process_time() < ends:
+        optimiser.zero_grad()
+        (-objective(model(X), y)).backward()
+        optimiser.step()
+        steps += 1
+    return marginals(model, likelihood), {"noise": float(likelihood.noise.detach()), "steps": steps}
+
+
+def svgp(X, y, _):
+    """Batches of 1,024 rows, Adam at 0.01: 20 epochs, at least 2,000 steps."""
+    import gpytorch
+    import torch
+
+    X, y = tensors(X, y)
+    inducing = chosen_rows(X)
+
+    class Model(gpytorch.models.ApproximateGP):
+        def __init__(self):
+            strategy = gpytorch.variational.VariationalStrategy(
+                self,
+                inducing,
+                gpytorch.variational.CholeskyVariationalDistribution(len(inducing)),
+                learn_inducing_locations=True,
+            )
+            super().__init__(strategy)
+            self.mean_module, self.covar_module = gpytorch.means.ConstantMean(), matern(X.shape[1])
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    model, likelihood = Model(), gpytorch.likelihoods.GaussianLikelihood()
+    bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(y))
+    optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=0.01)
+    model.train(), likelihood.train()
+    steps, ends, planned = 0, time.process_time() + TRAINING, max(2000, 20 * len(y) // 1024)
+    while steps < planned and time.process_time() < ends:
+        for some in torch.randperm(len(y)).split(1024):
+            if steps >= planned or time.process_time() >= ends:
+                break
+            optimiser.zero_grad()
+            (-bound(model(X[some]), y[some])).backward()
+            optimiser.step()
+            steps += 1
+    noise = float(likelihood.noise.detach())
+    return marginals(model, likelihood), {"noise": noise, "steps": steps, "planned": planned}
+
+
+METHODS = {
+    "itergp": Method(
+        itergp, "itergp", "`IterGPRegressor()`, nothing else; with a budget, `budget=`", ("itergp", "jax")
+    ),
+    "linear": Method(linear, "linear", "scikit-learn `BayesianRidge()`", ("sklearn.linear_model",)),
+    "boosting": Method(
+        boosting,
+        "boosting, quantiles",
+        "scikit-learn `HistGradientBoostingRegressor`, its defaults: one model for the mean, eleven for "
+        "quantiles from 2.5 to 97.5 %",
+        ("sklearn.ensemble",),
+    ),
+    "forest": Method(
+        forest,
+        "forest, quantiles",
+        "`quantile-forest`: 200 trees with at least 5 rows in a leaf, the same eleven quantiles",
+        ("quantile_forest",),
+    ),
+    "catboost": Method(
+        catboost,
+        "CatBoost, Gaussian",
+        "`RMSEWithUncertainty`, at most 2,000 trees, early stopping after 50 by a tenth of the rows",
+        ("catboost",),
+    ),
+    "gpr": Method(
+        exact,
+        "GPR (scikit-learn)",
+        "`GaussianProcessRegressor`, ARD Matern 3/2 plus white noise, one restart; up to 3,000 rows",
+        ("sklearn.gaussian_process",),
+        most=3000,
+    ),
+    "vecchia": Method(
+        vecchia,
+        "Vecchia (GPBoost)",
+        "`GPModel`, ARD Matern 3/2, 20 neighbours (its default), maximum likelihood",
+        ("gpboost",),
+    ),
+    "sgpr": Method(
+        sgpr,
+        "SGPR (GPyTorch)",
+        "ARD Matern 3/2, 512 inducing points among the rows, float32, 100 steps of Adam at 0.1, at most "
+        "900 s of the processor",
+        ("torch", "gpytorch"),
+    ),
+    "svgp": Method(
+        svgp,
+        "SVGP (GPyTorch)",
+        "ARD Matern 3/2, 512 learned inducing points, float32, batches of 1,024, Adam at 0.01, 20 epochs and "
+        "at least 2,000 steps, at most 900 s of the processor",
+        ("torch", "gpytorch"),
+    ),
+}
