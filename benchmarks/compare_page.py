@@ -281,6 +281,8 @@ def draw(table, path):
         ax.set_visible(False)
     for ax, name in zip(axes.flat, table.sets, strict=False):
         panel(ax, table, name)
+    figure.supxlabel("processor seconds of fit and prediction", fontsize="medium")
+    figure.supylabel("NLL", fontsize="medium")
     marks = [plt.Line2D([], [], color=COLOURS[m], marker=marker(m), ls="") for m in table.methods]
     labels = [METHODS[m].label for m in table.methods]
     figure.legend(marks, labels, loc="outside lower center", ncols=5, frameon=False)
