@@ -24,6 +24,7 @@ import importlib
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -47,6 +48,12 @@ LIMIT = 1800.0  # seconds of the processor for a cell
 LONGEST = 3600.0  # seconds on the clock, however busy the machine is
 MEMORY = 12e9  # bytes for a cell
 OURS = "itergp"
+ENDED_FROM_OUTSIDE = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGKILL,
+)  # says nothing of a method
 COSTLY = ("vecchia", "sgpr", "svgp")  # minutes each on medium sets: these wait for the others
 PACKAGES = ("itergp", "scikit-learn", "quantile-forest", "catboost", "gpboost", "torch", "gpytorch")
 
@@ -181,6 +188,8 @@ def run(cell, limit=LIMIT, memory=MEMORY):
             raise
     if ended:
         return record | ended
+    if -process.returncode in ENDED_FROM_OUTSIDE:
+        return record | {"status": "interrupted"}
     if process.returncode:
         last = error.strip().splitlines()[-1:] or [f"ended with {process.returncode}"]
         return record | {"status": "failed", "error": last[0][:300]}
@@ -225,6 +234,11 @@ def run_all(options):
     ]
     for i, cell in enumerate(todo):
         record = run(cell, options.limit, options.memory)
+        if record["status"] == "interrupted":
+            print(
+                f"{i + 1}/{len(todo)} {cell.name}: ended by a signal; the next run has it again", flush=True
+            )
+            continue
         with options.records.open("a") as file:
             file.write(json.dumps(record) + "\n")
         shown = {key: record.get(key) for key in ("nll", "rmse", "fit_seconds", "error")}

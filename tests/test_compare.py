@@ -95,6 +95,18 @@ def test_a_cell_that_takes_too_much_time_or_memory_is_ended_and_recorded():
     assert compare.run(cell, memory=1e6)["status"] == "out of memory"
 
 
+def test_a_cell_that_a_signal_ended_is_not_recorded(tmp_path, monkeypatch):
+    """Whoever ended it says nothing of the method: the next run has it again."""
+    records = tmp_path / "records.jsonl"
+    ended = [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"]
+    popen = compare.subprocess.Popen
+    monkeypatch.setattr(compare.subprocess, "Popen", lambda command, **pipes: popen(ended, **pipes))
+    compare.run_all(
+        argparse.Namespace(records=records, only=["cars/0/linear/*"], again=[], limit=9, memory=1e9)
+    )
+    assert not records.exists()
+
+
 def test_more_rows_than_a_method_is_asked_for_are_not_fitted():
     data = compare.problem("diabetes", 0)
     many = type(data)(np.zeros((4000, 2)), np.zeros(4000), data.X_new, data.y_new, 1.0)
