@@ -218,6 +218,11 @@ def _from_table(table: Table, drop: Sequence[str]) -> Dataset:
     _kept(str(table.path), table.names[:-1], drop)
     layout = Layout.of(table, table.names[-1], drop)
     X, y = layout.X(table, "Drop this column, or encode it as numbers."), layout.y(table)
+    if np.isnan(y).any():
+        raise InputError(
+            f"{table.place(int(np.isnan(y).argmax()), len(table.names) - 1)}: the value is missing "
+            f"({np.isnan(y).sum()} in all); expected a target in each row. Remove these rows."
+        )
     order = np.random.default_rng(SPLIT_SEED).permutation(len(y))
     test = np.arange(SPLITS) == np.argsort(order)[:, None] % SPLITS
     return Dataset(table.path.name, X, y, tuple(layout.inputs), test)

@@ -104,7 +104,8 @@ def snapshot(folder):
 def test_fit_and_predict_are_those_of_the_estimator(folder, tmp_path):
     model = IterGPRegressor(budget="30 actions", random_state=0).fit(X[TRAIN], Y[TRAIN])
     succeed(
-        "predict", folder / "model.itergp", folder / "new.csv", "--out", tmp_path / "pred.csv", "--level", 0.9
+        *("predict", folder / "model.itergp", folder / "new.csv", "--out", tmp_path / "pred.csv"),
+        *("--level", 0.9, "--share"),
     )
     found = read(tmp_path / "pred.csv")
     # the columns of the table come in the order of the file: size, heat, colour
@@ -137,7 +138,10 @@ def test_predictions_go_to_the_terminal_to_json_or_to_parquet(folder, tmp_path):
     assert {name: list(column) for name, column in read(tmp_path / "pred.csv").items()} == values[
         "predictions"
     ]
-    assert (values["rows"], values["level"], values["computational_share"]["kind"]) == (NEW, 0.95, "exact")
+    assert (values["rows"], values["level"], values["computational_share"]) == (NEW, 0.95, None)
+    values = json.loads(succeed(*arguments, "--json", "--share").stdout)
+    assert values["computational_share"]["kind"] == "exact"
+    assert list(values["predictions"]) == ["mean", "std", "computational_std", "lower", "upper"]
     pq = pytest.importorskip("pyarrow.parquet")
     values = json.loads(succeed(*arguments, "--json", "--out", tmp_path / "pred.parquet").stdout)
     assert "predictions" not in values
@@ -515,7 +519,7 @@ FILES = {
     "wordy.csv": b"size,y\n1,low\n2,3\n",
     "infinite.csv": b"size,heat,colour,y\n1,inf,red,3\n",
     "utf16.csv": "size,y\n1,2\n".encode("utf-16"),
-    "latin.csv": "größe,y\n1,2\n".encode("latin-1"),
+    "utf16.csv": "größe,y\n1,2\n".encode("utf-16"),
     "quote.csv": b'size,y\n"1,2\n3,4\n',
     "names.csv": b"size,heat,colour,y\n",
     "unclear.csv": b"2019,y\n1,2\n3,4\n",
@@ -578,7 +582,21 @@ BAD = {
         "column 'heat': 'inf' is not finite",
     ),
     "UTF-16": (["fit", "utf16.csv", "--target", "y"], 2, "utf16.csv is UTF-16 text"),
-    "Latin-1": (["fit", "latin.csv", "--target", "y"], 2, "latin.csv, line 1: not UTF-8"),
+    "UTF-16": (["fit", "utf16.csv", "--target", "y"], 2, "utf16.csv is UTF-16 text"),
+    "missing, what?": (["fit", "train.csv", *FIT, "--missing", "mean"], 2, "--missing is 'mean'"),
+    "dates, what?": (["fit", "train.csv", *FIT, "--dates", "month"], 2, "--dates is 'month'; expected auto"),
+    "decimal, what?": (["fit", "train.csv", *FIT, "--decimal", ";"], 2, "--decimal is ';'; expected . or ,"),
+    "mean, what?": (["fit", "train.csv", *FIT, "--mean", "median"], 2, "--mean is 'median'"),
+    "keep, what?": (
+        ["predict", "model.itergp", "new.csv", "--keep", "name"],
+        2,
+        "--keep is 'name', which is not a column of new.csv",
+    ),
+    "another target": (
+        ["update", "model.itergp", "more.csv", "--target", "size"],
+        2,
+        "--target is 'size', but the target of the model is 'y'",
+    ),
     "open quotation": (["fit", "quote.csv", "--target", "y"], 2, "quote.csv, line 2"),
     "names only": (["fit", "names.csv", "--target", "y"], 2, "names.csv has names but no rows"),
     "names or data": (["fit", "unclear.csv", "--target", "y"], 2, "Use --header or --no-header"),
@@ -798,7 +816,7 @@ def test_failures_while_writing_leave_what_was_there(folder, tmp_path, monkeypat
 
 
 def test_a_bug_is_one_line_too(folder, monkeypatch):
-    def bug(*arguments):
+    def bug(*arguments, **how):
         raise RuntimeError("two\nlines")
 
     monkeypatch.setattr("itergp.cli.fitting.read_table", bug)
@@ -858,7 +876,8 @@ def test_control_c_and_its_like_during_a_fit_save_what_there_is(name, folder, tm
         time.sleep(1.0)
 
     monkeypatch.setattr("itergp.estimator.hyperparameters.choose_rows", interrupted)
-    result = succeed("fit", folder / "train.csv", *FIT, "--budget", "60s", "--out", tmp_path / "m.itergp")
+    result = run("fit", folder / "train.csv", *FIT, "--budget", "60s", "--out", tmp_path / "m.itergp")
+    assert result.exit_code == 3  # neither a success nor a failure
     assert "Note: Interrupted after 128 actions. The model is valid" in result.stderr
     assert "Saved: " in result.stderr
     assert "interrupted. The run was stopped early." in result.stdout
@@ -886,10 +905,10 @@ def test_control_c_once_the_work_is_done_waits_until_it_is_saved(name, folder, t
 
 
 def test_control_c_before_anything_was_computed_writes_nothing(folder, tmp_path, monkeypatch):
-    def interrupted(*arguments):
+    def interrupted(*arguments, **how):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measuring, "computational", interrupted)
+    monkeypatch.setattr(measuring.predicted, "mean_and_std", interrupted)
     monkeypatch.setattr("itergp.cli.fitting.read_table", interrupted)
     for arguments in (
         ("predict", folder / "model.itergp", folder / "new.csv", "--out", tmp_path / "pred.csv"),
@@ -974,7 +993,7 @@ def test_control_c_in_a_real_terminal(tmp_path):
                 pressed = True
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
     assert pressed, text
-    assert process.returncode == 0, text
+    assert process.returncode == 3, text
     assert "Saved: model.itergp" in text
     model = IterGPRegressor.load(tmp_path / "model.itergp")
     assert model.status_ is Status.INTERRUPTED

@@ -77,14 +77,14 @@ def named(folder, tmp_path):
 def test_streamed_predictions_are_those_of_the_whole_table_to_the_bit(suffix, folder, tmp_path, small_blocks):
     columns, about = whole(folder)
     out = tmp_path / f"pred{suffix}"
-    result = run("predict", folder / "model.itergp", folder / "bare.csv", "--out", out, "--json")
+    result = run("predict", folder / "model.itergp", folder / "bare.csv", "--out", out, "--json", "--share")
     assert result.exit_code == 0, result.output
     table, values = read_table(out), json.loads(result.stdout)
     assert table.names == tuple(columns)
     for name, column in zip(table.names, table.columns, strict=True):
         np.testing.assert_array_equal(np.array(column, dtype=float), columns[name], err_msg=name)
     assert values.pop("out") == str(out)
-    assert values.pop("unused_columns") == []
+    assert values.pop("unused_columns") == values.pop("notes") == []
     share, expected = values.pop("computational_share"), about.pop("computational_share")
     assert values.pop("interval") == about.pop("interval")
     assert values == pytest.approx(about)
@@ -95,9 +95,10 @@ def test_streamed_predictions_are_those_of_the_whole_table_to_the_bit(suffix, fo
 def test_the_terminal_and_json_get_all_rows_in_order(folder, small_blocks):
     columns, _ = whole(folder)
     printed = run("predict", folder / "model.itergp", folder / "bare.csv").stdout.splitlines()
-    assert printed[0] == "mean,std,computational_std,lower,upper"
+    assert printed[0] == "mean,std,lower,upper"
     assert [float(line.split(",")[0]) for line in printed[1:]] == columns["mean"].tolist()
-    values = json.loads(run("predict", folder / "model.itergp", folder / "bare.csv", "--json").stdout)
+    arguments = "predict", folder / "model.itergp", folder / "bare.csv", "--json", "--share"
+    values = json.loads(run(*arguments).stdout)
     assert values["predictions"] == {name: column.tolist() for name, column in columns.items()}
 
 
@@ -113,7 +114,7 @@ def test_parquet_in_is_csv_in_also_in_blocks(folder, named, tmp_path, small_bloc
 def test_the_summary_is_that_of_all_blocks(folder, small_blocks):
     """Against sums over the whole table, in numpy."""
     fit, X = IterGPRegressor.load(folder / "model.itergp").fit_, np.load(folder / "new.npy")
-    predicting = measuring.Predicting(fit, 0.9, NEW)
+    predicting = measuring.Predicting(fit, 0.9, NEW, share=True)
     std = np.concatenate([predicting(X[i : i + 10])["std"] for i in range(0, NEW, 10)])
     parts = measuring.computational(fit, X, predicting.passes)
     about = predicting.summary()
@@ -264,7 +265,8 @@ def test_a_fit_gets_the_same_data_from_a_large_file(tmp_path, monkeypatch):
     lines = [f"{i},{'xyz'[i % 3]},{rng.normal()!r},{i % 4:03d},{rng.normal()!r}\n" for i in range(80)]
     path = tmp_path / "train.csv"
     path.write_text("id,colour,size,station,y\n" + "".join(lines))
-    asked = path, None, ("y", ["id"], ["colour"]), "station"
+    chosen = fitting._Chosen("y", ["id"], ["colour"], "station", "refuse", "auto")
+    asked = path, {"skip_bad": False}, chosen
     small = fitting._training(*asked)
     monkeypatch.setattr("itergp.tables.pieces.LARGE", 0)
     monkeypatch.setattr("itergp.tables.arrow.BLOCK", 500)

@@ -4,9 +4,13 @@ import contextlib
 import io
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from itergp.errors import MemoryLimitError
 from itergp.linalg.libraries import require_libraries
+
+if TYPE_CHECKING:
+    from typer import Typer
 
 
 def main() -> None:
@@ -18,7 +22,10 @@ def main() -> None:
         require_libraries()
         from itergp.cli.commands import app
 
-        app()
+        if "--json" in sys.argv:
+            code = _answered(app)
+        else:
+            app()
     except MemoryLimitError as error:  # raised before any command has started
         sys.exit(f"Error: {error}")
     except (KeyboardInterrupt, SystemExit) as end:
@@ -27,6 +34,21 @@ def main() -> None:
     except OSError as error:  # from the help text, which is written outside of commands
         code = _unwritten(error)
     sys.exit(_flushed() or code)  # type: ignore[arg-type]
+
+
+def _answered(app: "Typer") -> object:
+    """Run a command; wrong options are said as JSON too. Errors inside of commands are already."""
+    from itergp.cli.app import fail
+
+    try:
+        return app(standalone_mode=False) or 0
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # of the parser, whatever its name
+            raise
+        try:
+            fail(error.format_message(), error.exit_code, as_json=True)  # type: ignore[attr-defined]
+        except Exception as end:
+            return getattr(end, "exit_code", 1)
 
 
 def _flushed() -> int:

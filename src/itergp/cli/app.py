@@ -1,9 +1,10 @@
 """Shared by all commands: the app, two consoles, options, and one-line error messages."""
 
 import contextlib
+import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -23,7 +24,6 @@ from itergp.linalg.libraries import loading
 app = typer.Typer(
     help="Gaussian processes that know what they have not computed.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 # Names of columns and files are printed verbatim: [red] in a name is not a colour.
@@ -33,8 +33,30 @@ BAR_WIDTH = 24
 # warnings of this library; others are not shown
 SHOWN = (InterruptedWarning, LearningWarning, PrecisionWarning, StorageWarning)
 
+INTERRUPTED = 3  # exit code of a fit that was stopped early, and whose model was saved
+
 BudgetOption = Annotated[
-    str | None, typer.Option(help="Wall-clock time such as 60s, 5m or 1h, or a count such as '200 actions'.")
+    str | None,
+    typer.Option(
+        help="Wall-clock time such as 60s, 5m or 1h, or a count such as '200 actions'. Without it, counts "
+        "that suit the number of rows, so that the result is reproducible: seconds for a thousand rows, "
+        "minutes for ten thousand.",
+        show_default=False,
+    ),
+]
+DecimalOption = Annotated[
+    str | None,
+    typer.Option(
+        help="How decimals are written in the table: . or , (found in its first rows by default).",
+        metavar=".|,",
+        show_default=False,
+    ),
+]
+SkipBadOption = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad", help="Leave out rows that cannot be read (text for a number, cells too many or few)."
+    ),
 ]
 HeaderOption = Annotated[
     bool | None,
@@ -48,10 +70,23 @@ ModelArgument = Annotated[
 ]
 
 
+@app.callback()
+def _every(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        import itergp
+
+        typer.echo(f"itergp {itergp.__version__}")
+        raise typer.Exit
+
+
 @contextlib.contextmanager
-def reporting() -> Iterator[None]:
-    """Errors end a command with one line: exit code 2 for wrong usage, 1 for a failure. Warnings of this
-    library are printed as one line too."""
+def reporting(as_json: bool = False) -> Iterator[None]:
+    """Errors end a command with one line, also as JSON if asked: exit code 2 for wrong usage, 1 for a
+    failure. Warnings of this library are printed as one line too."""
     with warnings.catch_warnings():
         for shown in SHOWN:
             warnings.simplefilter("always", shown)
@@ -59,26 +94,30 @@ def reporting() -> Iterator[None]:
         try:
             with loading():
                 yield
-        except InputError as error:
-            _fail(str(error), 2)
-        except BrokenPipeError:  # the reader has closed the pipe
-            raise typer.Exit(1) from None
-        except (ItergpError, OSError) as error:
-            _fail(str(error), 1)
-        except MemoryError as error:
-            _fail(f"out of memory ({error}).", 1)
-        except KeyboardInterrupt:
-            _fail("interrupted; nothing was written.", 1)
         except (typer.Exit, typer.Abort):
             raise
-        except Exception as error:
-            if os.environ.get("ITERGP_TRACEBACK"):
+        except BrokenPipeError:  # the reader has closed the pipe
+            raise typer.Exit(1) from None
+        except (Exception, KeyboardInterrupt) as error:
+            text = _sentence(error)
+            if text is None:
                 raise
-            _fail(
-                f"{type(error).__name__}: {error}. This is a bug in itergp; set ITERGP_TRACEBACK=1 for the "
-                "traceback.",
-                1,
-            )
+            fail(text, 2 if isinstance(error, InputError) else 1, as_json)
+
+
+def _sentence(error: BaseException) -> str | None:
+    """What is said of an error; None if it should be raised, for its traceback."""
+    if isinstance(error, ItergpError | OSError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"out of memory ({error})."
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted; nothing was written."
+    if os.environ.get("ITERGP_TRACEBACK"):
+        return None
+    return (
+        f"{type(error).__name__}: {error}. This is a bug in itergp; set ITERGP_TRACEBACK=1 for the traceback."
+    )
 
 
 def say(text: str) -> None:
@@ -95,9 +134,19 @@ def one_line(text: str) -> str:
     )
 
 
-def _fail(text: str, code: int) -> NoReturn:
+def fail(text: str, code: int, as_json: bool) -> NoReturn:
+    """One line on stderr; with --json, an object on stdout too, so that who reads it finds one."""
     say(f"Error: {text}")
+    if as_json:
+        with contextlib.suppress(OSError):
+            typer.echo(json.dumps({"error": " ".join(text.split()), "exit_code": code}))
     raise typer.Exit(code)
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """What was done to a table on the way to numbers."""
+    for sentence in notes:
+        say(f"Note: {sentence}")
 
 
 def _note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

@@ -162,27 +162,27 @@ def _more_lines(values: Values) -> Iterable[str]:
 
 
 def draw_predictions(values: Values) -> None:
-    share = values["computational_share"]
+    empty = f", of which {values['empty_rows']:,} are empty" if values["empty_rows"] else ""
+    rows = [("rows", f"{values['rows']:,}{empty}")]
+    if values["mean_std"] is not None:
+        noise = f"of which noise {brief(values['noise_std'])} in every row"
+        rows.append(("mean std", f"{brief(values['mean_std'])}, {noise}"))
+    rows += [
+        ("computational", _share_of_predictions(values["computational_share"])),
+        ("interval", _interval(values["level"], values["interval"])),
+    ]
+    _draw_pairs("Predictions", rows)
+
+
+def _share_of_predictions(share: Values | None) -> str:
+    if share is None:
+        return "not measured here; --share does, row by row"
     how = {
         "exact": "computed exactly",
         "neighbours": f"what {share['by_neighbours']} neighbours would remove",
     }
-    where = (
-        f"{_amount(share)} of the latent variance "
-        f"({how.get(share['kind'], 'bounds from passes over the kernel matrix')})"
-    )
-    _draw_pairs(
-        "Predictions",
-        [
-            ("rows", f"{values['rows']:,}"),
-            (
-                "mean std",
-                f"{brief(values['mean_std'])}, of which noise {brief(values['noise_std'])} in every row",
-            ),
-            ("computational", where),
-            ("interval", _interval(values["level"], values["interval"])),
-        ],
-    )
+    where = how.get(share["kind"], "bounds from passes over the kernel matrix")
+    return f"{_amount(share)} of the latent variance ({where})"
 
 
 def _interval(level: float, interval: Values) -> str:

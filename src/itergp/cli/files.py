@@ -1,18 +1,51 @@
 """Files of the command line: checks before any work, and models stored with their table layout."""
 
+import contextlib
 import json
 import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from itergp.errors import InputError, StorageError
-from itergp.tables import Layout, read_table
+from itergp.tables import Layout, read_table, training
 
 if TYPE_CHECKING:
     import numpy as np
 
     from itergp.estimator.regressor import IterGPRegressor
     from itergp.fitted.fit import Fit
+
+
+STDIN = "-"
+
+
+class _StandardInput(type(Path())):  # type: ignore[misc]
+    """A copy of standard input, called so in messages."""
+
+    def __str__(self) -> str:
+        return "standard input"
+
+    def __fspath__(self) -> str:
+        return super().__str__()
+
+
+@contextlib.contextmanager
+def table_file(path: Path) -> Iterator[Path]:
+    """The file of a table. Standard input is copied to a temporary one first, which can be read twice."""
+    if str(path) != STDIN:
+        yield existing(path)
+        return
+    if sys.stdin.isatty():
+        raise InputError("- is standard input, but nothing is piped into it; expected a table.")
+    with tempfile.TemporaryDirectory(prefix="itergp-") as folder:
+        copy = _StandardInput(folder, "table")
+        with open(copy, "wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+        yield copy
 
 
 def existing(path: Path) -> Path:
@@ -23,7 +56,8 @@ def existing(path: Path) -> Path:
 
     kind = irregular(path)
     if kind is not None:
-        raise InputError(f"{path} is {kind}; expected a file.")
+        pipe = " Use - for standard input." if "pipe" in kind else ""
+        raise InputError(f"{path} is {kind}; expected a file.{pipe}")
     return path
 
 
@@ -73,10 +107,28 @@ def load_model(path: Path) -> tuple["IterGPRegressor", Layout]:
     return model, Layout.from_json(table)
 
 
-def supervised(path: Path, header: bool | None, layout: Layout) -> "tuple[np.ndarray, np.ndarray]":
-    """X and y of a table that has the model's columns and its target."""
-    table = read_table(path, header, layout.names, lambda head: layout.columns(head, target=True))
-    return layout.X(table), layout.y(table)
+def supervised(
+    path: Path, header: bool | None, layout: Layout, decimal: str | None = None, skip_bad: bool = False
+) -> "tuple[np.ndarray, np.ndarray, list[str]]":
+    """X and y of a table that has the model's columns and its target; and what was done to it."""
+    table = read_table(
+        path,
+        header,
+        layout.names,
+        lambda head: layout.columns(head, target=True),
+        decimal,
+        layout.decimal,
+        skip_bad,
+    )
+    found = training(table, layout, skip_bad=skip_bad)
+    return found.X, found.y, table.notes.sentences()
+
+
+def check_decimal(decimal: str | None) -> None:
+    from itergp.tables.numbers import DECIMALS
+
+    if decimal is not None and decimal not in DECIMALS:
+        raise InputError(f"--decimal is {decimal!r}; expected . or , which separates decimals.")
 
 
 def _about(path: Path) -> dict[str, Any]:

@@ -3,32 +3,59 @@
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from itergp.cli.app import BudgetOption, HeaderOption, JsonOption, ModelArgument, app, reporting, say
+from itergp.cli.app import (
+    INTERRUPTED,
+    BudgetOption,
+    DecimalOption,
+    HeaderOption,
+    JsonOption,
+    ModelArgument,
+    SkipBadOption,
+    app,
+    reporting,
+    say,
+    say_notes,
+)
 from itergp.cli.clusters import ClusterOption, check_cluster, engine_of
-from itergp.cli.files import existing, load_model, save_model, supervised, writable
+from itergp.cli.files import (
+    check_decimal,
+    existing,
+    load_model,
+    save_model,
+    supervised,
+    table_file,
+    writable,
+)
 from itergp.errors import InputError, ItergpError
-from itergp.tables import Layout, group_labels, grouping, read_table
+from itergp.tables import Layout, group_labels, grouping, read_table, training
 
 if TYPE_CHECKING:
     import numpy as np
 
     from itergp.estimator.regressor import IterGPRegressor
+    from itergp.tables.table import Head
 
 OutOption = Annotated[
     Path | None, typer.Option(help="Output file for the model; overwrites MODEL by default.")
 ]
-ADVICE = "Use --categorical or --drop for such columns."
+ADVICE = "Use --categorical or --drop for such columns, or --skip-bad to leave such rows out."
 
 
 @app.command()
 def fit(
     train: Annotated[
-        Path, typer.Argument(help="Training data: CSV or Parquet.", metavar="TRAIN", show_default=False)
+        Path,
+        typer.Argument(
+            help="Training data: CSV or Parquet; - for standard input.", metavar="TRAIN", show_default=False
+        ),
     ],
     target: Annotated[
         str,
@@ -43,6 +70,24 @@ def fit(
         list[str] | None,
         typer.Option(help="Categorical columns, to be one-hot encoded; repeat or separate by commas."),
     ] = None,
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="Missing values (empty, NA, NaN, null): refuse them, drop such rows, or impute the median "
+            "and add an input that says where. The model does the same in predict, update and report.",
+            metavar="refuse|drop|impute",
+        ),
+    ] = "refuse",
+    dates: Annotated[
+        str,
+        typer.Option(
+            help="What becomes of dates such as 2024-01-31 or 2024-01-31T12:30: some of days, yearday, "
+            "weekday, hour; auto takes those that can say something.",
+            metavar="auto|PARTS",
+        ),
+    ] = "auto",
+    decimal: DecimalOption = None,
+    skip_bad: SkipBadOption = False,
     kernel: Annotated[
         str,
         typer.Option(
@@ -65,8 +110,14 @@ def fit(
             "how it varies with the features; or robust, if a few targets are gross errors."
         ),
     ] = "learn",
+    mean: Annotated[
+        str, typer.Option(help="The mean function: constant, zero or linear.", metavar="constant|zero|linear")
+    ] = "constant",
     budget: BudgetOption = None,
     cache: Annotated[str, typer.Option(help="Memory for cached kernel tiles, such as 4GB.")] = "auto",
+    threads: Annotated[
+        int | None, typer.Option(help="Threads; all cores by default.", min=1, show_default=False)
+    ] = None,
     cluster: ClusterOption = None,
     seed: Annotated[
         int,
@@ -76,22 +127,33 @@ def fit(
     header: HeaderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn hyper-parameters and fit the model to a table, within the budget. Ctrl-C stops early and saves
-    the model."""
-    with reporting():
-        writable(out, existing(train))
+    """Learn hyper-parameters and fit the model to a table, within the budget. Ctrl-C stops early, saves
+    the model and ends with exit code 3."""
+    with reporting(as_json), table_file(train) as path:
+        writable(out, path)
         _check(budget, cache)
-        _check_choice(kernel, groups)
+        _check_choice(kernel, groups, mean)
+        _check_table(missing, dates, decimal)
         check_cluster(cluster)
         variance = _noise(noise)
-        layout, labels, X, y = _training(train, header, (target, drop or (), categorical or ()), groups)
+        read = {"header": header, "decimal": decimal, "skip_bad": skip_bad}
+        chosen = _Chosen(target, tuple(drop or ()), tuple(categorical or ()), groups, missing, dates)
+        layout, labels, X, y, notes = _training(path, read, chosen)
+        say_notes(notes)
         from itergp.estimator.regressor import IterGPRegressor
 
         with engine_of(cluster) as engine:
             model = IterGPRegressor(
-                kernel, noise=variance, budget=budget, cache=cache, random_state=seed, engine=engine
+                kernel,
+                mean=mean,
+                noise=variance,
+                budget=budget,
+                cache=cache,
+                threads=threads,
+                random_state=seed,
+                engine=engine,
             )
-            _compute(model, budget, "fitting", lambda: model.fit(X, y, labels), layout, out, as_json)
+            _compute(model, budget, "fitting", lambda: model.fit(X, y, labels), layout, out, as_json, notes)
 
 
 @app.command()
@@ -102,7 +164,7 @@ def refine(
     as_json: JsonOption = False,
 ) -> None:
     """Improve a model with more computation. Ctrl-C stops early and saves the model."""
-    with reporting():
+    with reporting(as_json):
         out = writable(out or existing(model))
         _check(budget)
         estimator, layout = load_model(existing(model))
@@ -115,36 +177,93 @@ def update(
     more: Annotated[
         Path,
         typer.Argument(
-            help="Additional rows, including the target: CSV or Parquet.", metavar="MORE", show_default=False
+            help="Additional rows, including the target: CSV or Parquet; - for standard input.",
+            metavar="MORE",
+            show_default=False,
         ),
     ],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="The column with the target, for a model that was saved by Python and does not know it: its "
+            "name, or its number counted from 1.",
+            show_default=False,
+        ),
+    ] = None,
     budget: BudgetOption = None,
     out: OutOption = None,
     header: HeaderOption = None,
+    decimal: DecimalOption = None,
+    skip_bad: SkipBadOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Add rows to a model; hyper-parameters are kept. The default is the model's last budget. Ctrl-C stops
     early and saves the model."""
-    with reporting():
-        out = writable(out or existing(model), existing(more))
+    with reporting(as_json), table_file(more) as path:
+        out = writable(out or existing(model), path)
         _check(budget)
+        check_decimal(decimal)
         estimator, layout = load_model(existing(model))
-        X, y = supervised(more, header, layout)
+        layout = _with_target(layout, target)
+        X, y, notes = supervised(path, header, layout, decimal, skip_bad)
+        say_notes(notes)
         estimator.budget = budget or estimator.budget
-        _compute(
-            estimator, estimator.budget, "updating", lambda: estimator.partial_fit(X, y), layout, out, as_json
-        )
+        work = partial(estimator.partial_fit, X, y)
+        _compute(estimator, estimator.budget, "updating", work, layout, out, as_json, notes)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What `fit` was told about columns."""
+
+    target: str
+    drop: Sequence[str]
+    categorical: Sequence[str]
+    groups: str | None
+    missing: str
+    dates: str
+
+    def of(self, head: "Head") -> dict[str, Any]:
+        names = ("target", "drop", "categorical", "missing", "dates")
+        return {name: getattr(self, name) for name in names} | {"groups": grouping(head, self.groups)}
 
 
 def _training(
-    path: Path, header: bool | None, chosen: tuple[str, Sequence[str], Sequence[str]], groups: str | None
-) -> "tuple[Layout, list[str] | str | None, np.ndarray, np.ndarray]":
-    """The columns, the group of each row, X and y. The table itself is gone before the fit begins."""
-    table = read_table(path, header, (), lambda head: Layout.uses(head, *chosen, grouping(head, groups)))
-    by = grouping(table, groups)
-    layout = Layout.of(table, *chosen, by)
-    labels = groups if by is None else group_labels(table, by)
-    return layout, labels, layout.X(table, ADVICE), layout.y(table)
+    path: Path, read: dict[str, Any], chosen: _Chosen
+) -> "tuple[Layout, list[str] | str | None, np.ndarray, np.ndarray, list[str]]":
+    """The columns, the group of each row, X and y, and what was done to the table, which is gone before the
+    fit begins."""
+    table = read_table(path, use=lambda head: Layout.uses(head, **chosen.of(head)), **read)
+    layout = Layout.of(table, **chosen.of(table))
+    found = training(table, layout, ADVICE, read["skip_bad"])
+    by, labels = grouping(table, chosen.groups), chosen.groups
+    if by is None:
+        return layout, labels, found.X, found.y, table.notes.sentences()
+    kept = list(compress(group_labels(table, by), found.kept))
+    return layout, kept, found.X, found.y, table.notes.sentences()
+
+
+def _with_target(layout: Layout, target: str | None) -> Layout:
+    """Models saved by Python do not know their target."""
+    if target is None:
+        return layout
+    if layout.target is None:
+        return layout.with_target(target)
+    if target.strip() not in (layout.target.name, str(layout.target.place + 1)):
+        raise InputError(f"--target is {target!r}, but the target of the model is {layout.target.name!r}.")
+    return layout
+
+
+def _check_table(missing: str, dates: str, decimal: str | None) -> None:
+    """Validate what is to be done to a table before it is read."""
+    from itergp.tables.dates import AUTO, parts_of
+    from itergp.tables.feature import MISSING
+    from itergp.validate import choice
+
+    choice("--missing", missing, MISSING)
+    check_decimal(decimal)
+    if dates != AUTO:
+        parts_of(dates)
 
 
 def _check(budget: str | None, cache: str = "auto") -> None:
@@ -157,12 +276,13 @@ def _check(budget: str | None, cache: str = "auto") -> None:
         parse_bytes("--cache", cache)
 
 
-def _check_choice(kernel: str, groups: str | None) -> None:
-    """Validate the kernel before any file is read; groups serve to choose it."""
-    from itergp.estimator.names import AUTO, KERNELS
+def _check_choice(kernel: str, groups: str | None, mean: str) -> None:
+    """Validate the prior before any file is read; groups serve to choose the kernel."""
+    from itergp.estimator.names import AUTO, KERNELS, MEANS
     from itergp.validate import choice
 
     choice("--kernel", kernel, (AUTO, *KERNELS))
+    choice("--mean", mean, MEANS)
     if groups is not None and kernel != AUTO:
         raise InputError(
             f"--groups chooses between kernels, but --kernel is {kernel!r}; leave one of them out. --drop "
@@ -195,6 +315,7 @@ def _compute(
     layout: Layout,
     out: Path,
     as_json: bool,
+    notes: Sequence[str] = (),
 ) -> None:
     """Compute, save, summarize. Ctrl-C, SIGTERM and SIGHUP stop the computation, and take effect only after
     the model is saved."""
@@ -210,8 +331,9 @@ def _compute(
                 raise KeyboardInterrupt
             work()
         save_model(out, model.fit_, layout)
-    values = described(model.fit_, layout, out)
-    if not interrupts.asked and model.status_ is not Status.INTERRUPTED:
+    values = described(model.fit_, layout, out) | {"notes": list(notes)}
+    interrupted = model.status_ is Status.INTERRUPTED
+    if not interrupts.asked and not interrupted:
         try:
             values |= measured(model.fit_)
         except KeyboardInterrupt:
@@ -220,11 +342,13 @@ def _compute(
             say(f"Note: the benefit of a larger budget was not measured: {error}")
     if as_json:
         typer.echo(json.dumps(values, allow_nan=False))
-        return
-    from itergp.cli.drawing import draw_model
+    else:
+        from itergp.cli.drawing import draw_model
 
-    draw_model(values)
-    say(
-        f"Saved: {out} ({values['bytes'] / 1e6:.1f} MB). {values['learning']['advice']} Inference: "
-        f"{values['budget']['status']}."
-    )
+        draw_model(values)
+        say(
+            f"Saved: {out} ({values['bytes'] / 1e6:.1f} MB). {values['learning']['advice']} Inference: "
+            f"{values['budget']['status']}."
+        )
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)

@@ -22,7 +22,7 @@ def info(
 ) -> None:
     """Show versions, memory and the engine for kernel products, with the reason; or describe a model, or the
     workers of a cluster."""
-    with reporting():
+    with reporting(as_json):
         if cluster is not None:
             if model is not None:
                 raise InputError("MODEL and --cluster are both given; expected one of them.")

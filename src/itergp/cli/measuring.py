@@ -127,52 +127,62 @@ def affordable(fit: Fit, points: int) -> int:
 
 def predictions(fit: Fit, X: np.ndarray, level: float) -> tuple[dict[str, np.ndarray], Values]:
     """Prediction columns, in the units of the target and in row order; and a summary of them."""
-    predicting = Predicting(fit, level, len(X))
+    predicting = Predicting(fit, level, len(X), share=True)
     return predicting(X), predicting.summary()
 
 
 class Predicting:
-    """Predictions block by block, and a summary of all of them: only sums are kept."""
+    """Predictions block by block, and a summary of all of them: only sums are kept. The computational `share`
+    is measured if asked, and where that is free."""
 
-    def __init__(self, fit: Fit, level: float, rows: int, interval: str = "gaussian") -> None:
+    def __init__(
+        self, fit: Fit, level: float, rows: int, interval: str = "gaussian", share: bool = False
+    ) -> None:
         self.fit, self.level, self.rows, self.interval = fit, level, rows, interval  # rows in all
-        self.passes, self.ends = affordable(fit, rows), _ends(fit, level, interval)
+        self.ends, self.share = _ends(fit, level, interval), share
+        self.passes = affordable(fit, rows) if share else 0
         self.sums = dict.fromkeys(("std", *SUMMED), 0.0)
+        self.predicted = 0  # rows
         self.parts: Parts | None = None  # of the first block, for how they were found
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("mean", "std", *["computational_std"] * self.share, "lower", "upper")
 
     def __call__(self, X: np.ndarray) -> dict[str, np.ndarray]:
         mean, std = predicted.mean_and_std(self.fit, X)
-        parts, (low, high) = computational(self.fit, X, self.passes), self.ends
+        low, high = self.ends
+        found = {"mean": mean, "std": std, "lower": mean + low * std, "upper": mean + high * std}
+        self.sums["std"] += float(std.sum())
+        self.predicted += len(X)
+        if self.share or is_exact(self.fit.shared):
+            found["computational_std"] = self._computational(X)
+        return {name: found[name] for name in self.columns}
+
+    def _computational(self, X: np.ndarray) -> np.ndarray:
+        parts = computational(self.fit, X, self.passes)
         self.parts = self.parts or parts
         for name in SUMMED:
             self.sums[name] += float(getattr(parts, name).sum())
-        self.sums["std"] += float(std.sum())
-        return {
-            "mean": mean,
-            "std": std,
-            "computational_std": np.sqrt(parts.computational),
-            "lower": mean + low * std,
-            "upper": mean + high * std,
-        }
+        return np.sqrt(parts.computational)
 
     def summary(self) -> Values:
         noise = self.fit.noise * float(self.fit.scaling.y_scale) ** 2
         return {
             "rows": self.rows,
-            "mean_std": self.sums["std"] / self.rows,
+            "empty_rows": self.rows - self.predicted,
+            "mean_std": self.sums["std"] / self.predicted if self.predicted else None,
             "noise_std": math.sqrt(noise),
             "level": self.level,
             "interval": {"method": self.interval, "ends_in_std": list(self.ends)},
-            "computational_share": share_values(self._share()),
+            "computational_share": None if self.parts is None else share_values(self._share(self.parts)),
         }
 
-    def _share(self) -> Share:
+    def _share(self, parts: Parts) -> Share:
         """Of all rows, so that no choice of them adds an error."""
-        assert self.parts is not None
         total = self.sums["combined"]
         value, lower, upper = (self.sums[name] / total if total > 0 else 0.0 for name in SUMMED[1:])
-        found = self.parts.method, self.rows, self.parts.neighbours, 0
-        return Share(value, 0.0, lower, upper, *found)
+        return Share(value, 0.0, lower, upper, parts.method, self.predicted, parts.neighbours, 0)
 
 
 def _ends(fit: Fit, level: float, interval: str) -> tuple[float, float]:

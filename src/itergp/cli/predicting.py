@@ -2,14 +2,25 @@
 
 import contextlib
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from itergp.cli.app import HeaderOption, JsonOption, ModelArgument, app, console, reporting, say
-from itergp.cli.files import existing, load_model, writable
+from itergp.cli.app import (
+    DecimalOption,
+    HeaderOption,
+    JsonOption,
+    ModelArgument,
+    SkipBadOption,
+    app,
+    console,
+    reporting,
+    say,
+    say_notes,
+)
+from itergp.cli.files import check_decimal, existing, load_model, table_file, writable
 from itergp.errors import InputError, StorageError
 from itergp.tables import Inputs, csv_text, table_format, writing_table
 
@@ -17,18 +28,26 @@ if TYPE_CHECKING:
     import numpy as np
 
     from itergp.cli.measuring import Predicting
+    from itergp.tables.inputs import Block
 
-Columns = dict[str, "np.ndarray"]
+Columns = Mapping[str, "np.ndarray | Sequence[str]"]
 
 
 @app.command()
 def predict(
     model: ModelArgument,
     new: Annotated[
-        Path, typer.Argument(help="Rows to predict: CSV or Parquet.", metavar="NEW", show_default=False)
+        Path,
+        typer.Argument(
+            help="Rows to predict: CSV or Parquet; - for standard input.", metavar="NEW", show_default=False
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(help="Output file, .csv or .parquet; printed to stdout by default.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to copy to the output, such as an id; repeat or separate by commas."),
     ] = None,
     level: Annotated[float, typer.Option(help="Coverage probability of the prediction interval.")] = 0.95,
     interval: Annotated[
@@ -37,21 +56,33 @@ def predict(
             help="How the interval is made: gaussian, or conformal, which ends where held-out rows say."
         ),
     ] = "gaussian",
+    share: Annotated[
+        bool,
+        typer.Option(
+            "--share",
+            help="Also measure which part of the uncertainty is computational, in a column of its own. This "
+            "takes much longer than the predictions, unless inference was exact.",
+        ),
+    ] = False,
     header: HeaderOption = None,
+    decimal: DecimalOption = None,
+    skip_bad: SkipBadOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Predict mean, standard deviation, its computational part and an interval for each row, in order."""
-    with reporting():
+    """Predict mean, standard deviation and an interval for each row, in order. Rows that cannot be predicted
+    are empty."""
+    with reporting(as_json), table_file(new) as path:
         if not 0 < level < 1:
             raise InputError(f"--level is {level}; expected a probability between 0 and 1, such as 0.95.")
         _check_interval(interval)
+        check_decimal(decimal)
         if out is not None:
-            table_format(writable(out, existing(model), existing(new)))
+            table_format(writable(out, existing(model), path))
         estimator, layout = load_model(existing(model))
-        inputs = Inputs(existing(new), header, layout)
+        inputs = Inputs(path, header, layout, decimal, skip_bad, keep or ())
         from itergp.cli.measuring import Predicting
 
-        predicting = Predicting(estimator.fit_, level, inputs.rows, interval)
+        predicting = Predicting(estimator.fit_, level, inputs.rows, interval, share)
         about: dict[str, object] = {
             "unused_columns": inputs.unknown,
             "out": None if out is None else str(out),
@@ -66,12 +97,14 @@ def predict(
             else:
                 _say_unused(inputs)
                 _print(blocks)
+                _say_done(inputs)
                 return
-        values = predicting.summary() | about
+        values = predicting.summary() | about | {"notes": _notes(inputs)}
         if as_json:
             typer.echo(json.dumps(values, allow_nan=False))
             return
         _say_unused(inputs)
+        _say_done(inputs)
         from itergp.cli.drawing import draw_predictions
 
         draw_predictions(values)
@@ -90,6 +123,17 @@ def _say_unused(inputs: Inputs) -> None:
         say(f"Note: ignored columns that the model does not use: {names}.")
 
 
+def _notes(inputs: Inputs) -> list[str]:
+    """Rows are not left out of the output here: they are there, and empty."""
+    return [
+        said.replace("are left out, as", "are empty in the output, as") for said in inputs.notes.sentences()
+    ]
+
+
+def _say_done(inputs: Inputs) -> None:
+    say_notes(_notes(inputs))
+
+
 def _predicted(
     model: Path, predicting: "Predicting", inputs: Inputs, shown: bool
 ) -> Generator[Columns, None, None]:
@@ -100,14 +144,29 @@ def _predicted(
     from itergp.fitted.predictions import batch
 
     with progress_of_rows(inputs.rows, shown) as advance:
-        for X in inputs.blocks(batch(predicting.fit)):
-            columns = predicting(X)
+        for block in inputs.blocks(batch(predicting.fit)):
+            columns = predicting(block.X[block.usable]) if block.usable.any() else {}
             if not all(np.isfinite(column).all() for column in columns.values()):
                 raise StorageError(
                     f"{model} predicts values that are not finite, so the model is damaged; fit it again."
                 )
-            advance(len(X))
-            yield columns
+            advance(len(block.X))
+            yield _with_empty(predicting.columns, columns, block)
+
+
+def _with_empty(names: Sequence[str], columns: "dict[str, np.ndarray]", block: "Block") -> Columns:
+    """What is kept of the table, and the predictions: NaN in rows that have none."""
+    import numpy as np
+
+    for name in names:
+        if name in block.kept:
+            raise InputError(f"--keep names {name!r}, which is a column of the predictions; rename it.")
+    found = {}
+    for name in names:
+        found[name] = np.full(len(block.X), np.nan)
+        if columns:
+            found[name][block.usable] = columns[name]
+    return {**block.kept, **found}
 
 
 def _write(out: Path, blocks: Iterator[Columns]) -> None:
@@ -125,9 +184,10 @@ def _print(blocks: Iterator[Columns]) -> None:
         typer.echo(csv_text(columns, names=number == 0), nl=False)
 
 
-def _gathered(blocks: Iterator[Columns]) -> dict[str, list[float]]:
-    gathered: dict[str, list[float]] = {}
+def _gathered(blocks: Iterator[Columns]) -> dict[str, list[Any]]:
+    gathered: dict[str, list[Any]] = {}
     for columns in blocks:
         for name, column in columns.items():
-            gathered.setdefault(name, []).extend(column.tolist())
+            cells = column if isinstance(column, list) else column.tolist()  # type: ignore[union-attr]
+            gathered.setdefault(name, []).extend(None if cell != cell else cell for cell in cells)
     return gathered

@@ -6,8 +6,19 @@ from typing import Annotated
 
 import typer
 
-from itergp.cli.app import HeaderOption, ModelArgument, app, console, one_line, reporting, say
-from itergp.cli.files import existing, load_model, supervised, writable
+from itergp.cli.app import (
+    DecimalOption,
+    HeaderOption,
+    ModelArgument,
+    SkipBadOption,
+    app,
+    console,
+    one_line,
+    reporting,
+    say,
+    say_notes,
+)
+from itergp.cli.files import check_decimal, existing, load_model, supervised, writable
 from itergp.errors import InputError
 
 
@@ -24,6 +35,8 @@ def report(
         Path | None, typer.Option(help="Output file; MODEL with the suffix .html by default.")
     ] = None,
     header: HeaderOption = None,
+    decimal: DecimalOption = None,
+    skip_bad: SkipBadOption = False,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print the report's numbers as JSON; writes a page only with --out."),
@@ -31,7 +44,8 @@ def report(
 ) -> None:
     """Write an HTML report about a model: its quality, what is not computed yet, and what each step of the
     computation bought."""
-    with reporting():
+    with reporting(as_json):
+        check_decimal(decimal)
         if out is None and not as_json:
             out = existing(model).with_suffix(".html")
         if out is not None:
@@ -39,7 +53,8 @@ def report(
         estimator, layout = load_model(existing(model))
         X_test = y_test = None
         if data is not None:
-            X_test, y_test = supervised(existing(data), header, layout)
+            X_test, y_test, notes = supervised(existing(data), header, layout, decimal, skip_bad)
+            say_notes(notes)
         from itergp.report import numbers, write_page
 
         target = None if layout.target is None else [layout.target.name]

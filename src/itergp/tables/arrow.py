@@ -17,8 +17,11 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from itergp.tables.cells import Coded, Column
+from itergp.tables.csvs import Csv, csv_rows, full_rows
+from itergp.tables.lines import checked_lines
+from itergp.tables.numbers import COMMA
 from itergp.tables.pieces import piece, text_pieces
-from itergp.tables.reading import TEXT, Csv, Table, checked_lines, csv_rows, full_rows
+from itergp.tables.table import NUMBERS, RAW, Table
 
 BLOCK = 1 << 21  # bytes at once
 BOM = b"\xef\xbb\xbf"
@@ -102,14 +105,19 @@ def _is_utf8(block: bytes) -> bool:
 
 def _options(found: Csv, use: Mapping[int, str]) -> tuple[Any, Any, Any]:
     """Columns are called by their places: names may be anything."""
-    kinds = {str(j): pa.string() if kind == TEXT else pa.float64() for j, kind in use.items()}
+    kinds = {str(j): pa.float64() if kind == NUMBERS else pa.string() for j, kind in use.items()}
     names = [str(j) for j in range(found.width)]
     return (
         pc.ReadOptions(column_names=names, block_size=BLOCK + 1, use_threads=False),
         pc.ParseOptions(
             delimiter=found.separator, quote_char=False, double_quote=False, ignore_empty_lines=False
         ),
-        pc.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=NULLS),
+        pc.ConvertOptions(
+            column_types=kinds,
+            include_columns=list(kinds),
+            null_values=NULLS,
+            decimal_point="," if found.head.decimal == COMMA else ".",
+        ),
     )
 
 
@@ -126,7 +134,7 @@ def _by_arrow(
     columns: dict[int, Column] = {}
     for j, kind in use.items():
         cells = table.column(str(j))
-        column = _coded(cells) if kind == TEXT else _numbers(cells)
+        column = _numbers(cells) if kind == NUMBERS else cells.to_pylist() if kind == RAW else _coded(cells)
         if column is None:
             return None
         columns[j] = column
@@ -150,6 +158,8 @@ def _by_cells(found: Csv, use: Mapping[int, str], content: BinaryIO, line: int) 
     """By the standard library, from this line of the file on."""
     path = found.head.path
     text = io.TextIOWrapper(content, encoding="utf-8", errors="surrogateescape", newline="")
-    lines = checked_lines(path, text, line)
-    rows = full_rows(path, csv_rows(path, lines, found.separator, line), found.first, found.width)
+    notes = found.head.notes
+    lines = checked_lines(path, text, notes, line)
+    cells = csv_rows(path, lines, found.separator, line)
+    rows = full_rows(path, cells, notes, found.first, found.width, found.skip_bad)
     return text_pieces(found, rows, use)

@@ -3,6 +3,7 @@
 import bisect
 import itertools
 import math
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -13,7 +14,10 @@ Cells = Sequence[str]
 Column = Cells | np.ndarray  # text as in the file, or float64 with NaN for missing values
 
 # missing numbers; a category is missing if it is empty
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?", "<na>", "nat", "#n/a"))
+BOOLEANS = {"true": "1", "false": "0"}
+DAMAGED = "\x1a"  # stands for all cells of a row that cannot be read, where these are skipped
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d*)\.0+")
 
 
 def is_missing(cell: str) -> bool:
@@ -28,27 +32,12 @@ def is_number(cell: str) -> bool:
     return not math.isnan(value) and "_" not in cell
 
 
-def numbers_of(cells: Cells) -> tuple[np.ndarray, tuple[int, str] | None]:
-    """As float64, NaN for missing values; and the first cell that is neither missing nor a finite number."""
-    values = _all_numbers(cells)
-    if values is not None:
-        return values, None
-    values, foreign = np.full(len(cells), np.nan), None
-    for i, cell in enumerate(cells):
-        if is_number(cell) and math.isfinite(float(cell)):
-            values[i] = float(cell)
-        elif foreign is None and not is_missing(cell):
-            foreign = i, cell.strip()
-    return values, foreign
-
-
-def _all_numbers(cells: Cells) -> np.ndarray | None:
-    """All at once, or None; Python reads 1_000 as a number, which tables do not mean."""
-    try:
-        values = cells.numbers() if isinstance(cells, Text) else np.array(cells, dtype=np.float64)
-    except ValueError:
-        return None
-    return values if np.isfinite(values).all() and "_" not in "".join(cells) else None
+def spelled(cell: str) -> str:
+    """A category without the spaces around it, spelled as Parquet would: true is True, and 4.0 is 4."""
+    text = cell.strip()
+    if text[:1] in "tTfF" and text.lower() in BOOLEANS:
+        return text.capitalize()
+    return text.partition(".")[0] if _WHOLE.fullmatch(text) else text
 
 
 class Text(Sequence[str]):
@@ -85,10 +74,11 @@ class Text(Sequence[str]):
 
 
 class Coded(Sequence[str]):
-    """Cells of which there are few different ones, without the spaces around them: each as a number."""
+    """Cells of which there are few different ones, as categories are `spelled`: each as a number."""
 
     def __init__(self) -> None:
         self.different: dict[str, int] = {}
+        self._written: dict[str, int] = {}  # as in the file
         self._codes: list[np.ndarray] = []
 
     @staticmethod
@@ -103,15 +93,18 @@ class Coded(Sequence[str]):
         if isinstance(cells, Coded):
             self.append_coded(list(cells.different), cells.codes)
             return
-        known = self.different
-        codes = (known.setdefault(cell, len(known)) for cell in map(str.strip, cells))
-        self._codes.append(np.fromiter(codes, dtype=np.int32, count=len(cells)))
+        self._codes.append(np.fromiter(map(self._code, cells), dtype=np.int32, count=len(cells)))
 
     def append_coded(self, different: Iterable[str], codes: np.ndarray) -> None:
         """Cells as numbers of other `different` ones."""
-        known = self.different
-        ours = np.array([known.setdefault(cell.strip(), len(known)) for cell in different], dtype=np.int32)
+        ours = np.array([self._code(cell) for cell in different], dtype=np.int32)
         self._codes.append(ours[codes] if ours.size else np.empty(0, dtype=np.int32))
+
+    def _code(self, cell: str) -> int:
+        code = self._written.get(cell)
+        if code is None:
+            code = self._written[cell] = self.different.setdefault(spelled(cell), len(self.different))
+        return code
 
     @property
     def codes(self) -> np.ndarray:

@@ -1,8 +1,8 @@
 """The group of each row: a column of the table, which is then not a feature."""
 
 from itergp.errors import InputError
-from itergp.tables.layout import column_of
-from itergp.tables.reading import Head, Table
+from itergp.tables.columns import column_of
+from itergp.tables.table import Head, Table
 
 BLOCKS = "blocks"  # groups of rows that are near each other, which need no column
 

@@ -1,39 +1,41 @@
 """Which column is the target, and how the others become features: decided by the fit, stored in the model."""
 
-import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from itergp.errors import InputError, StorageError
-from itergp.tables.cells import Text
+from itergp.tables.columns import chosen_columns, hint
+from itergp.tables.dates import AUTO, day
 from itergp.tables.faults import Faults, check_numbers, listed
-from itergp.tables.reading import NUMBERS, TEXT, Head, Table
+from itergp.tables.feature import MISSING, Feature, feature_of
+from itergp.tables.numbers import DECIMALS
+from itergp.tables.table import DATES, INDEX, NUMBERS, TEXT, Head, Table
 
-VERSION = 1
-MOST_CATEGORIES = 1000
-ADVICE = "It was a number in the fit."
-NO_CATEGORY = "there is no category here. Fill it in, or remove the row."
+VERSION = 2
+ADVICE = "It was a number in the fit. --skip-bad leaves such rows out."
 
 
 @dataclass(frozen=True)
-class Feature:
-    """A column: numbers, or categories that are one-hot encoded."""
+class Choice:
+    """What is asked for: columns by name, or by number from 1, several separated by commas; `groups` is the
+    place of a column that is no feature."""
 
-    name: str
-    place: int  # in the file used for fitting, from 0
-    categories: tuple[str, ...] | None = None
+    target: str
+    drop: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    groups: int | None = None
+    missing: str = "refuse"
+    dates: str = AUTO
 
-    @property
-    def inputs(self) -> list[str]:
-        """The names of the model's inputs that come from it."""
-        return (
-            [self.name]
-            if self.categories is None
-            else [f"{self.name}={category}" for category in self.categories]
-        )
+    def of(self, head: Head) -> tuple[int, set[int], dict[int, str]]:
+        """The places of the target, of what is left out, and of the features with what they are."""
+        y, dropped, text = chosen_columns(head, self.target, self.drop, self.categorical, self.groups)
+        kept = [j for j in range(len(head.names)) if j != y and j not in dropped]
+        kinds = {j: TEXT if j in text else DATES if j in head.dates else NUMBERS for j in kept}
+        return y, dropped, kinds
 
 
 @dataclass(frozen=True)
@@ -45,43 +47,53 @@ class Layout:
     width: int  # columns of the file used for fitting
     header: bool  # whether columns are matched by name, or by position
     dropped: tuple[str, ...] = ()
+    missing: str = "refuse"  # what is done about missing values: refuse, drop or impute
+    decimal: str | None = None  # how the file used for fitting wrote decimals, where another does not tell
 
     @staticmethod
-    def of(
-        table: Table,
-        target: str,
-        drop: Sequence[str] = (),
-        categorical: Sequence[str] = (),
-        groups: int | None = None,
-    ) -> "Layout":
-        """Columns are given by name, or by number from 1; several can be separated by commas. `groups` is
-        the place of a column that is no feature."""
-        y, dropped, categories = _chosen(table, target, drop, categorical, groups)
-        kept = [j for j in range(len(table.names)) if j != y and j not in dropped]
-        features = tuple(
-            Feature(table.names[j], j, _categories(table, j) if j in categories else None) for j in kept
-        )
-        left_out = tuple(table.names[j] for j in sorted(dropped))
-        return Layout(Feature(table.names[y], y), features, len(table.names), table.header, left_out)
+    def of(table: Table, target: str, *others: Any, **options: Any) -> "Layout":
+        """As `Choice` takes them. What is done about columns is noted."""
+        asked = Choice(target, *others, **options)
+        y, dropped, kinds = asked.of(table)
+        found = {j: feature_of(table, j, kind, asked.missing, asked.dates) for j, kind in kinds.items()}
+        _note(table, dropped, found)
+        features = tuple(feature for feature in found.values() if feature is not None)
+        if not features:
+            raise InputError(f"{table.path} has no column with values other than the target; expected one.")
+        left_out = tuple(table.names[j] for j in sorted({*dropped, *(j for j in found if found[j] is None)}))
+        bare = Feature(table.names[y], y)
+        return Layout(bare, features, len(table.names), table.header, left_out, asked.missing, table.decimal)
 
     @staticmethod
-    def uses(
-        head: Head,
-        target: str,
-        drop: Sequence[str] = (),
-        categorical: Sequence[str] = (),
-        groups: int | None = None,
-    ) -> dict[int, str]:
+    def uses(head: Head, target: str, *others: Any, **options: Any) -> dict[int, str]:
         """The columns that `of` will need of a table, and as what; wrong options are refused here already."""
-        _, dropped, text = _chosen(head, target, drop, categorical, groups)
-        used = {j: TEXT if j in text else NUMBERS for j in range(len(head.names)) if j not in dropped}
-        return used if groups is None else used | {groups: TEXT}
+        asked = Choice(target, *others, **options)
+        y, _, kinds = asked.of(head)
+        used = {y: NUMBERS} | kinds
+        used = {j: used[j] for j in sorted(used)}
+        return used if asked.groups is None else used | {asked.groups: TEXT}
 
     @staticmethod
     def of_inputs(features: int, names: Sequence[str] | None) -> "Layout":
         """For a model that was not fitted from a file: by the names of its features, or by position."""
         called = [f"column {j + 1}" for j in range(features)] if names is None else list(names)
         return Layout(None, tuple(map(Feature, called, range(features))), features, names is not None)
+
+    def with_target(self, asked: str) -> "Layout":
+        """For a model that does not know its target: by name, or by number from 1 among all columns."""
+        if self.header:
+            if asked in self.names:
+                raise InputError(f"--target is {asked!r}, which is a feature of the model; expected another.")
+            return replace(self, target=Feature(asked, -1))
+        width = self.width + 1
+        if not (asked.isascii() and asked.isdigit() and 1 <= int(asked) <= width):
+            raise InputError(
+                f"--target is {asked!r}; expected a number from 1 to {width}, since the model does not know "
+                "the names of its columns."
+            )
+        y = int(asked) - 1
+        features = tuple(replace(f, place=f.place + (f.place >= y)) for f in self.features)
+        return replace(self, target=Feature(f"column {y + 1}", y), features=features, width=width)
 
     @property
     def inputs(self) -> list[str]:
@@ -97,26 +109,40 @@ class Layout:
 
     def X(self, table: Table, advice: str = ADVICE) -> np.ndarray:
         """The model's inputs, (rows, features); columns unknown to the model are ignored."""
+        return self.rows(table, advice)[0]
+
+    def rows(
+        self, table: Table, advice: str = ADVICE, skip_bad: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The model's inputs, and which rows have none: for want of values, or since a cell is not what it
+        should be. Raises where this is not allowed."""
         places = self._places(table)
-        check_numbers(table, self._numeric(places), advice)
+        self._check_numbers([table], places, advice, skip_bad)
+        self._check_categories(table, places, skip_bad)
         X, start = np.empty((table.rows, len(self.inputs))), 0
+        missing, bad = np.zeros((2, table.rows), dtype=bool)
         for feature, j in zip(self.features, places, strict=True):
             stop = start + len(feature.inputs)
-            _fill(X[:, start:stop], feature, table, j)
+            absent, wrong = feature.fill_in(X[:, start:stop], table, j)
+            bad |= wrong
+            if feature.fill is None:
+                missing |= absent
+            elif absent.any():
+                _note_filled(table, feature, int(absent.sum()))
             start = stop
-        return X
+        return X, missing & ~bad, bad
 
-    def check(self, tables: Iterable[Table]) -> int:
-        """How many rows there are in all; raise what `X` would for all of them in one table."""
+    def check(self, tables: Iterable[Table], skip_bad: bool = False) -> int:
+        """How many rows there are in all; raise what `rows` would for all of them in one table."""
         rows, faults, first = 0, None, None
         for table in tables:
             places = self._places(table)
-            faults = faults or Faults(table.names, self._numeric(places))
+            faults = faults or self._faults(table, places, skip_bad)
             faults.add(table)
             rows += table.rows
             try:
                 if first is None:
-                    self._check_categories(table, places)
+                    self._check_categories(table, places, skip_bad)
             except InputError as error:  # numbers come first
                 first = error
         if faults is not None:
@@ -127,21 +153,26 @@ class Layout:
 
     def columns(self, head: Head, target: bool = False) -> dict[int, str]:
         """The columns of a table that the model needs, and as what."""
-        places = self._places(head)
-        used = {
-            j: NUMBERS if feature.categories is None else TEXT
-            for feature, j in zip(self.features, places, strict=True)
-        }
+        used = {j: feature.kind for feature, j in zip(self.features, self._places(head), strict=True)}
         j = self._target_place(head) if target else None
         return used if j is None else {j: NUMBERS} | used
 
-    def _numeric(self, places: Sequence[int]) -> list[int]:
-        return [j for feature, j in zip(self.features, places, strict=True) if feature.categories is None]
+    def _faults(self, table: Table, places: Sequence[int], skip_bad: bool) -> Faults:
+        kinds = {j: f.kind for f, j in zip(self.features, places, strict=True) if f.categories is None}
+        return Faults(table.names, kinds, missing=self.missing != "refuse", foreign=skip_bad)
 
-    def _check_categories(self, table: Table, places: Sequence[int]) -> None:
+    def _check_numbers(
+        self, tables: Iterable[Table], places: Sequence[int], advice: str, skip_bad: bool
+    ) -> None:
+        for table in tables:
+            faults = self._faults(table, places, skip_bad)
+            faults.add(table)
+            faults.raise_first(advice)
+
+    def _check_categories(self, table: Table, places: Sequence[int], skip_bad: bool) -> None:
         for feature, j in zip(self.features, places, strict=True):
             if feature.categories is not None:
-                _codes(feature, table, j)
+                feature.check_categories(table, j, missing=self.missing != "refuse", unseen=skip_bad)
 
     def _target_place(self, head: Head) -> int | None:
         """None if there is no target in this table."""
@@ -151,30 +182,32 @@ class Layout:
             return head.names.index(self.target.name) if self.target.name in head.names else None
         return self.target.place if len(head.names) == self.width else None
 
-    def y(self, table: Table) -> np.ndarray:
-        """The target, (rows,)."""
+    def y(self, table: Table, skip_bad: bool = False) -> np.ndarray:
+        """The target, (rows,): NaN where it is missing, infinite in rows to be skipped."""
         if self.target is None:
             raise InputError(
-                "the model does not say which column is the target: it was not fitted by `itergp fit`."
+                "the model does not say which column is the target: it was not fitted by `itergp fit`. Name "
+                "it with --target."
             )
         if self.header and self.target.name not in table.names:
             raise InputError(
                 f"{table.path} lacks the column {self.target.name!r}, the target; it has "
-                f"{listed(table.names)}."
+                f"{listed(table.names)}.{hint([self.target.name], table.names)}"
             )
         if not self.header and len(table.names) != self.width:
             raise InputError(self._width_message(table, f"{self.width} columns, the target among them"))
         j = self._target_place(table)
         assert j is not None
-        check_numbers(table, [j], "The target must be numbers.")
-        return _numbers(table, j)
+        if not skip_bad:
+            check_numbers(table, [j], "The target must be numbers. --skip-bad leaves such rows out.")
+        return table.numbers(j).values
 
     def unknown(self, table: Head) -> list[str]:
         """Columns that are unknown to the model."""
         if not self.header:
             return []
         known = {*self.names, *self.dropped, *([self.target.name] if self.target else [])}
-        return [name for name in table.names if name not in known]
+        return [name for j, name in enumerate(table.names) if name not in known and j not in table.left_out]
 
     def _places(self, table: Head) -> list[int]:
         """The positions of the features in this table."""
@@ -203,7 +236,7 @@ class Layout:
             what = "the column" if len(absent) == 1 else "the columns"
             raise InputError(
                 f"{table.path} lacks {what} {listed(absent)}; it has "
-                f"{listed(table.names)}.{_hint(absent, table.names)}"
+                f"{listed(table.names)}.{hint(absent, table.names)}"
             )
         return [table.names.index(name) for name in self.names]
 
@@ -214,152 +247,63 @@ class Layout:
 
     def as_json(self) -> dict[str, Any]:
         target = None if self.target is None else {"name": self.target.name, "place": self.target.place}
-        features = [
-            {
-                "name": f.name,
-                "place": f.place,
-                "categories": None if f.categories is None else list(f.categories),
-            }
-            for f in self.features
-        ]
+        features = [feature.as_json() for feature in self.features]
         where = {"width": self.width, "header": self.header, "dropped": list(self.dropped)}
-        return {"version": VERSION, "target": target, "features": features, **where}
+        how = {"missing": self.missing, "decimal": self.decimal}
+        return {"version": VERSION, "target": target, "features": features, **where, **how}
 
     @staticmethod
     def from_json(value: Any) -> "Layout":
+        """Early files know nothing of missing values, dates and decimals."""
         try:
             if value["version"] > VERSION:
                 raise StorageError(
                     "the model's columns were written by a later version of itergp; upgrade it."
                 )
-            target = (
-                None
-                if value["target"] is None
-                else Feature(str(value["target"]["name"]), int(value["target"]["place"]))
-            )
-            features = tuple(
-                Feature(
-                    str(f["name"]),
-                    int(f["place"]),
-                    None if f["categories"] is None else tuple(map(str, f["categories"])),
-                )
-                for f in value["features"]
-            )
+            missing, decimal = value.get("missing", "refuse"), value.get("decimal")
+            if missing not in MISSING or decimal not in (None, *DECIMALS):
+                raise ValueError(f"missing {missing!r}, decimal {decimal!r}")
             return Layout(
-                target,
-                features,
+                None if value["target"] is None else Feature.from_json(value["target"]),
+                tuple(map(Feature.from_json, value["features"])),
                 int(value["width"]),
                 bool(value["header"]),
                 tuple(map(str, value["dropped"])),
+                missing,
+                decimal,
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StorageError(f"the model's columns cannot be understood ({error!r}).") from None
 
 
-# Columns by name or number.
+# What is said.
 
 
-def column_of(table: Head, asked: str, option: str) -> int:
-    """The position of a column given by name, or by number from 1; names take precedence."""
-    place = _place(table, asked)
-    if place is None:
-        numbers = "" if table.header else " The file has no names: use numbers."
-        raise InputError(
-            f"{option} is {asked!r}, which is not a column of {table.path}; its columns are "
-            f"{listed(table.names)}.{numbers}{_hint([asked], table.names)}"
+def _note(table: Table, dropped: Iterable[int], found: dict[int, Feature | None]) -> None:
+    """Of columns that became something else, and of those that were left out by themselves."""
+    for j in sorted(dropped):
+        why = table.left_out.get(j)
+        if why is not None:
+            what = "numbers the rows, so it is no feature" if why == INDEX else "is empty"
+            table.notes.add(("left out", j), f"column {j + 1} ({table.names[j]!r}) {what}: left out.")
+    for j, feature in found.items():
+        if feature is None:
+            table.notes.add(("left out", j), f"{table.names[j]!r} has no value in any row: left out.")
+        elif feature.dates is not None:
+            parts = ", ".join(name.removeprefix(f"{feature.name}: ") for name in feature.inputs)
+            table.notes.add(("date", j), f"{feature.name!r} is a date, used as: {parts}.")
+
+
+def _note_filled(table: Table, feature: Feature, count: int) -> None:
+    said = f"{feature.name!r} is missing in {{count}} rows: "
+    if feature.categories is not None:
+        own = "" in feature.categories
+        said += (
+            "that is a category of its own." if own else "none of the known categories, as never in the fit."
         )
-    return place
-
-
-def _chosen(
-    table: Head, target: str, drop: Sequence[str], categorical: Sequence[str], groups: int | None
-) -> tuple[int, set[int], set[int]]:
-    """The places of the target, of what is no feature, and of categories."""
-    y = column_of(table, target, "--target")
-    dropped, categories = _columns_of(table, drop, "--drop"), _columns_of(table, categorical, "--categorical")
-    by = set() if groups is None else {groups}
-    for option, columns in (("--drop", dropped), ("--categorical", categories), ("--groups", by)):
-        if y in columns:
-            raise InputError(
-                f"{option} names {table.names[y]!r}, which is the target; expected another column."
-            )
-    for option, columns in (("--drop", dropped), ("--groups", by)):
-        for j in columns & categories:
-            raise InputError(
-                f"{option} and --categorical both name {table.names[j]!r}; expected one of them."
-            )
-    if len(dropped | by) + 1 == len(table.names):
-        raise InputError(
-            f"{table.path} has no column other than the target {table.names[y]!r}; expected a feature."
-        )
-    return y, dropped | by, categories
-
-
-def _place(table: Head, asked: str) -> int | None:
-    name = asked.strip()
-    if name in table.names:
-        return table.names.index(name)
-    if name.isascii() and name.isdigit() and 1 <= int(name) <= len(table.names):
-        return int(name) - 1
-    return None
-
-
-def _columns_of(table: Head, asked: Sequence[str], option: str) -> set[int]:
-    """Split each item at commas; a column name that contains a comma is tried as it is first."""
-    found = set()
-    for one in asked:
-        parts = [one] if _place(table, one) is not None else one.split(",")
-        found |= {column_of(table, part, option) for part in parts}
-    return found
-
-
-def _hint(absent: Sequence[str], names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(absent[0], names, 1) if len(absent) == 1 else []
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
-# Cells to numbers.
-
-
-def _fill(out: np.ndarray, feature: Feature, table: Table, j: int) -> None:
-    """The inputs that come from a column."""
-    if feature.categories is None:
-        cells = table.columns[j]
-        out[:, 0] = cells if isinstance(cells, np.ndarray) else _numbers(table, j)
-        return
-    out[:] = 0.0
-    out[np.arange(table.rows), _codes(feature, table, j)] = 1.0
-
-
-def _codes(feature: Feature, table: Table, j: int) -> np.ndarray:
-    """Which of the feature's categories each row has."""
-    assert feature.categories is not None
-    code, cells = {category: k for k, category in enumerate(feature.categories)}, table.coded(j)
-    unseen = cells.where(cell for cell in cells.different if not cell or cell not in code)
-    if unseen.any():
-        i = int(unseen.argmax())
-        if not cells[i]:
-            raise InputError(f"{table.place(i, j)}: {NO_CATEGORY}")
-        raise InputError(
-            f"{table.place(i, j)}: the fit has not seen the category {cells[i]!r}; it knows "
-            f"{listed(list(code))}."
-        )
-    return np.array([code.get(cell, 0) for cell in cells.different])[cells.codes]
-
-
-def _categories(table: Table, j: int) -> tuple[str, ...]:
-    cells = table.coded(j)
-    if "" in cells.different:
-        raise InputError(f"{table.place(int(cells.where(['']).argmax()), j)}: {NO_CATEGORY}")
-    found = tuple(sorted(cells.different))
-    if len(found) > MOST_CATEGORIES:
-        raise InputError(
-            f"{table.path}, column {table.names[j]!r}: {len(found):,} different categories; expected at most "
-            f"{MOST_CATEGORIES:,}, since each becomes a feature. --drop it, or group them."
-        )
-    return found
-
-
-def _numbers(table: Table, j: int) -> np.ndarray:
-    cells = table.columns[j]
-    return cells.numbers() if isinstance(cells, Text) else np.array(cells, dtype=np.float64)
+    else:
+        assert feature.fill is not None
+        middle = f"{feature.fill:.6g}" if feature.dates is None else day(int(feature.fill))
+        flag = "an input says where" if feature.indicator else "no input says where, as none was in the fit"
+        said += f"the median of the fit, {middle}, stands for it, and {flag}."
+    table.notes.add(("missing", feature.name), said, count)

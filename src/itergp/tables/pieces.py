@@ -2,14 +2,17 @@
 
 import itertools
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from itergp.tables import reading
-from itergp.tables.cells import Cells, Coded, Column, Lines, numbers_of
-from itergp.tables.reading import NUMBERS, ROOM, TEXT, Csv, Head, Row, Table, Use, readable
+from itergp.tables.cells import Cells, Coded, Column, Lines
+from itergp.tables.csvs import Csv, opened_csv, without_fast_reader
+from itergp.tables.lines import opened, unpacker
+from itergp.tables.reading import ROOM, readable
+from itergp.tables.table import DATES, NUMBERS, RAW, TEXT, Head, How, Row, Table, Use, as_numbers
 
 LARGE = 20_000_000  # bytes of a CSV file from which Arrow reads it, if it is installed
 BATCH = 1 << 16  # rows of Parquet at once
@@ -19,8 +22,8 @@ ABSENT: Cells = ()  # a column that nobody uses
 class Pieces:
     """The rows of a file as tables of some rows each. It can be read several times."""
 
-    def __init__(self, path: Path, header: bool | None, known: Collection[str], use: Use) -> None:
-        self.path, self._how, self.use = path, (header, known), use
+    def __init__(self, path: Path, how: How, use: Use) -> None:
+        self.path, self.how, self.use = path, how, use
         self.rows = 0  # in all, where a file says so at its beginning
 
     def __iter__(self) -> Iterator[Table]:
@@ -33,31 +36,31 @@ class Pieces:
             reading.parquet_errors(self.path, pa),
             pq.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 20) as file,
         ):
-            names = reading.column_names(self.path, file.schema_arrow.names, "its schema")
-            reading.require_content(self.path, len(names), file.metadata.num_rows)
-            head, self.rows = Head(self.path, names, True, "row"), file.metadata.num_rows
+            head = reading.parquet_head(self.path, pa, file, self.how)
+            self.rows = file.metadata.num_rows
             use, start = self.use(head), 1
             used = sorted(use)
             originals = [file.schema_arrow.names[j] for j in used]
             for batch in file.iter_batches(BATCH, columns=originals):
                 arrays = dict(zip(used, (batch.column(name) for name in originals), strict=True))
-                columns = {j: reading.arrow_column(pa, pa.chunked_array([a])) for j, a in arrays.items()}
+                columns = {
+                    j: reading.arrow_column(pa, pa.chunked_array([a]), use[j]) for j, a in arrays.items()
+                }
                 yield piece(head, columns, use, range(start, start + batch.num_rows))
                 start += batch.num_rows
 
     def _csv(self) -> Iterator[Table]:
-        with reading.opened(self.path) as file:
-            found = reading.opened_csv(self.path, file, *self._how)
+        with opened(self.path) as file:
+            found = opened_csv(self.path, file, self.how)
             use = self.use(found.head)
             fast = self._fast(found, use)
             yield from text_pieces(found, found.rows, use) if fast is None else fast
 
     def _fast(self, found: Csv, use: Mapping[int, str]) -> Iterator[Table] | None:
         """By Arrow, where the file is large and plain enough."""
-        packed = self.path.suffix.lower() == ".gz"
-        if packed or found.width < 2 or not use or self.path.stat().st_size < LARGE:
+        if found.width < 2 or not use or self.path.stat().st_size < LARGE or unpacker(self.path):
             return None
-        if len(found.skipped) < found.line - 1:  # rows begin far below the first line
+        if without_fast_reader(found):
             return None
         try:
             from itergp.tables.arrow import arrow_pieces
@@ -72,10 +75,11 @@ def piece(head: Head, columns: Mapping[int, Column], use: Mapping[int, str], lin
     foreign: dict[int, tuple[int, str]] = {}
     for j, cells in columns.items():
         ready[j] = cells
-        if use[j] == NUMBERS and not isinstance(cells, np.ndarray):
-            ready[j], found = numbers_of(cells)
-            if found is not None:
-                foreign[j] = found
+        if use[j] in (NUMBERS, DATES) and not isinstance(cells, np.ndarray):
+            found = as_numbers(head, j, cells, use[j])
+            ready[j] = found.values
+            if found.foreign is not None:
+                foreign[j] = found.foreign
     return _table(head, ready, lines, foreign)
 
 
@@ -83,7 +87,8 @@ def _table(
     head: Head, columns: Mapping[int, Column], lines: Sequence[int], foreign: Mapping[int, tuple[int, str]]
 ) -> Table:
     cells = tuple(columns.get(j, ABSENT) for j in range(len(head.names)))
-    return Table(head.path, head.names, head.header, head.unit, cells, lines, foreign)
+    known = {name: getattr(head, name) for name in Head.__dataclass_fields__}
+    return Table(**known, columns=cells, lines=lines, foreign=foreign)
 
 
 def text_pieces(found: Csv, rows: Iterator[Row], use: Mapping[int, str]) -> Iterator[Table]:
@@ -144,7 +149,9 @@ def joined(pieces: Pieces) -> Table:
             if pieces.rows:
                 what = f"{pieces.path}: {pieces.rows:,} rows of {len(use):,} cells"
                 require_bytes(ROOM * pieces.rows * len(use), what, "Remove rows or columns.")
-            growing = {j: _Texts() if kind == TEXT else _Numbers(pieces.rows) for j, kind in use.items()}
+            growing = {
+                j: _Texts() if kind in (TEXT, RAW) else _Numbers(pieces.rows) for j, kind in use.items()
+            }
         for j, column in growing.items():
             column.add(some, j)
         lines.extend(some.lines)

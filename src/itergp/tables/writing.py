@@ -3,7 +3,7 @@
 import contextlib
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -30,12 +30,12 @@ def table_format(path: Path) -> str:
     return kind
 
 
-Columns = Mapping[str, np.ndarray]
+Columns = Mapping[str, np.ndarray | Sequence[str]]  # numbers, NaN for none, or text
 ROW_GROUP = 1 << 20  # rows of Parquet that are written together, as Arrow does by itself
 
 
 def write_table(path: Path, columns: Columns) -> None:
-    """One column of numbers per name. An existing file is kept until everything is written."""
+    """One column of numbers or text per name. An existing file is kept until everything is written."""
     with writing_table(path) as write:
         write(columns)
 
@@ -79,12 +79,21 @@ def _parquet(path: Path) -> Iterator[Callable[[Columns], None]]:
             waiting[:] = [table]
 
         def write(columns: Columns) -> None:
-            waiting.append(pa.table(dict(columns)))
+            waiting.append(pa.table({name: _arrow(pa, column) for name, column in columns.items()}))
             if sum(table.num_rows for table in waiting) >= ROW_GROUP:
                 flush(ROW_GROUP)
 
         yield write
         flush(1)
+
+
+def _arrow(pa: Any, column: np.ndarray | Sequence[str]) -> Any:
+    """NaN becomes null."""
+    return (
+        pa.array(column, from_pandas=True)
+        if isinstance(column, np.ndarray)
+        else pa.array(column, pa.string())
+    )
 
 
 def csv_text(columns: Columns, names: bool = True) -> str:
@@ -98,4 +107,12 @@ def _write_csv(file: TextIO, columns: Columns, names: bool) -> None:
     writer = csv.writer(file, lineterminator="\n")
     if names:
         writer.writerow(columns)
-    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+
+
+def _cells(column: np.ndarray | Sequence[str]) -> Sequence[Any]:
+    """NaN becomes an empty cell."""
+    if not isinstance(column, np.ndarray):
+        return column
+    cells = column.tolist()
+    return ["" if cell != cell else cell for cell in cells] if np.isnan(column).any() else cells

@@ -1,0 +1,5 @@
+"""python -m itergp"""
+
+from itergp.cli import main
+
+main()

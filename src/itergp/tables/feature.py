@@ -1,0 +1,166 @@
+"""A column of a table as inputs of a model: a number, one column for each category, or parts of a date; and
+what stands for a value that is missing."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from itergp.errors import InputError
+from itergp.tables.cells import BOOLEANS, DAMAGED, Coded, spelled
+from itergp.tables.dates import AUTO, Dates, chosen, from_json as dates_from_json
+from itergp.tables.faults import listed
+from itergp.tables.table import DATES, NUMBERS, TEXT, Table
+
+MOST_CATEGORIES = 1000
+MISSING = ("refuse", "drop", "impute")  # what is done about missing values
+NO_CATEGORY = (
+    "there is no category here. Fill it in, remove the row, or fit with --missing drop or --missing impute."
+)
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column: numbers, categories that are one-hot encoded, or dates."""
+
+    name: str
+    place: int  # in the file used for fitting, from 0
+    categories: tuple[str, ...] | None = None  # the empty one stands for those that are missing
+    dates: Dates | None = None
+    fill: float | None = None  # stands for a number that is missing, or a date; 0 allows missing categories
+    indicator: bool = False  # whether an input says where the value was missing
+
+    @property
+    def kind(self) -> str:
+        return TEXT if self.categories is not None else NUMBERS if self.dates is None else DATES
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the model's inputs that come from it."""
+        if self.categories is not None:
+            return [f"{self.name}={category}" if category else self._absent for category in self.categories]
+        values = [self.name] if self.dates is None else self.dates.names(self.name)
+        return values + [self._absent] * self.indicator
+
+    @property
+    def _absent(self) -> str:
+        return f"{self.name} is missing"
+
+    def fill_in(self, out: np.ndarray, table: Table, j: int) -> tuple[np.ndarray, np.ndarray]:
+        """The inputs that come from column j, (rows, inputs); and where values are missing, and where a cell
+        is not what it should be. Without something that stands for it, such a row has no inputs."""
+        if self.categories is not None:
+            return self._fill_categories(out, table.coded(j))
+        values = table.numbers(j, self.kind).values
+        missing, bad = np.isnan(values), np.isinf(values)
+        usable = ~(bad | missing) if self.fill is None else ~bad
+        if self.fill is not None:
+            values = np.where(missing, self.fill, values)
+        if self.indicator:
+            out[:, -1] = missing
+        if self.dates is None:
+            out[:, 0] = values
+        else:  # days of rows that are not usable would not be dates
+            self.dates.fill(out[:, : len(self.dates.parts)], np.where(usable, values, self.dates.origin))
+        return missing, bad
+
+    def _fill_categories(self, out: np.ndarray, cells: Coded) -> tuple[np.ndarray, np.ndarray]:
+        """A category that is missing, as none was in the fit, is none of them."""
+        known = self.codes(cells)
+        code = known[cells.codes] if len(known) else np.empty(0, dtype=np.intp)
+        out[:] = 0.0
+        seen = code >= 0
+        out[seen, code[seen]] = 1.0
+        missing = cells.where(cell for cell in cells.different if not cell)
+        return missing, ~seen & ~missing
+
+    def codes(self, cells: Coded) -> np.ndarray:
+        """Which of the categories each different cell is; -1 if it is none."""
+        assert self.categories is not None
+        code = {spelled(category): k for k, category in reversed(list(enumerate(self.categories)))}
+        for word, digit in BOOLEANS.items():  # truth values are written either way
+            pair = word.capitalize(), digit
+            for one, other in (pair, pair[::-1]):
+                if one in code:
+                    code.setdefault(other, code[one])
+        return np.array([code.get(cell, -1) for cell in cells.different], dtype=np.intp)
+
+    def check_categories(self, table: Table, j: int, missing: bool, unseen: bool) -> None:
+        """Raise for the first cell that is no category of the fit; `missing` and `unseen` ones may be
+        allowed."""
+        cells = table.coded(j)
+        wrong = {
+            cell
+            for cell, code in zip(cells.different, self.codes(cells), strict=True)
+            if code < 0 and not (unseen if cell else missing)
+        }
+        if not wrong:
+            return
+        i = int(cells.where(wrong).argmax())
+        if not cells[i]:
+            raise InputError(f"{table.place(i, j)}: {NO_CATEGORY}")
+        known = [category for category in self.categories or () if category]
+        raise InputError(
+            f"{table.place(i, j)}: the fit has not seen the category {cells[i]!r}; it knows {listed(known)}."
+        )
+
+    # Stored with the model, as JSON.
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "place": self.place,
+            "categories": None if self.categories is None else list(self.categories),
+            "dates": None
+            if self.dates is None
+            else {"parts": list(self.dates.parts), "origin": self.dates.origin},
+            "fill": self.fill,
+            "indicator": self.indicator,
+        }
+
+    @staticmethod
+    def from_json(value: Any) -> "Feature":
+        """KeyError, TypeError or ValueError if it is not what was stored. Early files have numbers and
+        categories alone."""
+        categories, fill = value.get("categories"), value.get("fill")
+        if fill is not None and not (isinstance(fill, int | float) and abs(fill) < np.inf):
+            raise ValueError(f"fill {fill!r}")
+        return Feature(
+            str(value["name"]),
+            int(value["place"]),
+            None if categories is None else tuple(map(str, categories)),
+            dates_from_json(value.get("dates")),
+            None if fill is None else float(fill),
+            value.get("indicator", False) is True,
+        )
+
+
+def feature_of(table: Table, j: int, kind: str, missing: str, parts: str = AUTO) -> Feature | None:
+    """A feature made from a column of the training data; None if all of its values are missing and that is
+    no error."""
+    bare = Feature(table.names[j], j)
+    if kind == TEXT:
+        found = _categories(table, j, missing)
+        return replace(bare, categories=found, fill=0.0 if missing == "impute" else None) if found else None
+    values = table.numbers(j, kind).values
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return None if missing == "impute" and np.isnan(values).all() else bare
+    if kind == DATES:
+        bare = replace(bare, dates=chosen(known, parts))
+    if missing != "impute":
+        return bare
+    return replace(bare, fill=float(np.median(known)), indicator=bool(np.isnan(values).any()))
+
+
+def _categories(table: Table, j: int, missing: str) -> tuple[str, ...]:
+    cells = table.coded(j)
+    if "" in cells.different and missing == "refuse":
+        raise InputError(f"{table.place(int(cells.where(['']).argmax()), j)}: {NO_CATEGORY}")
+    found = tuple(sorted(cell for cell in cells.different if cell and cell != DAMAGED))
+    if len(found) > MOST_CATEGORIES:
+        raise InputError(
+            f"{table.path}, column {table.names[j]!r}: {len(found):,} different categories; expected at most "
+            f"{MOST_CATEGORIES:,}, since each becomes a feature. --drop it, or group them."
+        )
+    return (*found, "") if found and "" in cells.different and missing == "impute" else found
