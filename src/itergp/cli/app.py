@@ -70,17 +70,22 @@ ModelArgument = Annotated[
 ]
 
 
-@app.callback()
-def _every(
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
-    ] = False,
-) -> None:
-    if version:
+def _show_version(asked: bool) -> None:
+    if asked:
         import itergp
 
         typer.echo(f"itergp {itergp.__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def _every(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None:
+    pass
 
 
 @contextlib.contextmanager

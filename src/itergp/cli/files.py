@@ -1,16 +1,15 @@
 """Files of the command line: checks before any work, and models stored with their table layout."""
 
 import contextlib
-import json
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from itergp.errors import InputError, StorageError
+from itergp.errors import InputError
 from itergp.tables import Layout, read_table, training
 
 if TYPE_CHECKING:
@@ -101,10 +100,10 @@ def load_model(path: Path) -> tuple["IterGPRegressor", Layout]:
             f"{path} has {model.scaling_.y_mean.size} targets; the command line supports only "
             "models with one target. Use Python."
         )
-    table = _about(path).get("table")
-    if table is None:
+    layout = getattr(model, "table_", None)
+    if layout is None:
         return model, Layout.of_inputs(model.n_features_in_, getattr(model, "feature_names_in_", None))
-    return model, Layout.from_json(table)
+    return model, layout
 
 
 def supervised(
@@ -129,16 +128,3 @@ def check_decimal(decimal: str | None) -> None:
 
     if decimal is not None and decimal not in DECIMALS:
         raise InputError(f"--decimal is {decimal!r}; expected . or , which separates decimals.")
-
-
-def _about(path: Path) -> dict[str, Any]:
-    """The metadata of the model; its digest was verified when the model was loaded, just before."""
-    from safetensors import safe_open
-
-    from itergp.storage.files import KEY
-
-    try:
-        with safe_open(path, framework="np") as file:
-            return json.loads(file.metadata()[KEY])["value"]["about"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StorageError(f"{path} could not be read a second time ({error}).") from None

@@ -27,6 +27,7 @@ from itergp.storage import Checkpoint
 from itergp.storage.checks import array_of, counted, number
 from itergp.storage.files import Malformed, Tensors, array_digest
 from itergp.storage.specs import decode, describe, encode, table
+from itergp.tables.layout import Layout
 from itergp.validate import choice
 
 MOST_GROUPED = 10**6  # rows whose groups a file has
@@ -99,6 +100,16 @@ def restored(posterior: Posterior | TargetPosterior, about: dict[str, Any], aske
         observed=_observed(about.get("observed"), n, targets),
         calibration=_calibration(about.get("calibration"), targets),
     )
+
+
+def table_of(about: dict[str, Any], features: int) -> Layout | None:
+    """The columns of the table that the command line fitted the model to; None for models of Python."""
+    if about.get("table") is None:
+        return None
+    layout = Layout.from_json(about["table"])
+    if len(layout.inputs) != features:
+        raise Malformed(f"its table makes {len(layout.inputs)} inputs, but it has {features}.")
+    return layout
 
 
 def _names(names: Any, d: int) -> tuple[str, ...] | None:

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from itergp.errors import InputError
+from itergp.tables.frames import frame_columns, frame_inputs, is_frame
 from itergp.tables.groups import BLOCKS
 from itergp.validate import INTERVALS, Array, choice, count, visible
 
@@ -27,7 +28,7 @@ def training_data(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Array, A
     """X (n, d) and y (n,) or (n, t): finite float64. `reset` sets the names and the number of features."""
     if y is not None:
         _plain("y", y)
-    X = _named(X)
+    X = _named(X) if reset else encoded(estimator, _named(X))
     _plain("X", X)
     with _clear_errors():
         X, y = validate_data(
@@ -103,9 +104,20 @@ def require_groups(groups: Array | str | None) -> None:
         )
 
 
+def encoded(estimator: Any, X: Any) -> Any:
+    """A data frame with the columns of the table that the command line fitted the model to, as its inputs;
+    other data as they are."""
+    layout = getattr(estimator, "table_", None)
+    if layout is None or not layout.header or not is_frame(X) or hasattr(estimator, "feature_names_in_"):
+        return X
+    if list(map(str, frame_columns(X))) == layout.inputs:
+        return np.column_stack([X[name] for name in frame_columns(X)])
+    return frame_inputs(layout, X)
+
+
 def new_inputs(estimator: Any, X: Any) -> Array:
     """X (m, d), with the features of the training inputs."""
-    X = _named(X)
+    X = encoded(estimator, _named(X))
     _plain("X", X)
     with _clear_errors():
         return validate_data(estimator, X, reset=False, dtype=np.float64, order="C")

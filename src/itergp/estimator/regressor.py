@@ -15,7 +15,7 @@ from itergp.errors import InputError, InterruptedWarning
 from itergp.estimator import fitting
 from itergp.estimator.budgets import Budget
 from itergp.estimator.clock import Clock
-from itergp.estimator.files import about, parameters_of, restored, restoring
+from itergp.estimator.files import about, parameters_of, restored, restoring, table_of
 from itergp.estimator.inputs import (
     check_calibrated,
     check_method,
@@ -43,6 +43,7 @@ from itergp.fitted.calibration import calibrated as calibrated_fit
 from itergp.fitted.units import Parts
 from itergp.posterior.uncertainty import Certificate
 from itergp.solver.state import Status
+from itergp.tables.layout import Layout
 from itergp.validate import Array, count
 
 
@@ -111,6 +112,8 @@ class IterGPRegressor(
         the `factor` by which they are off, `coverage(level)`, and the sorted `scores` that make conformal
         intervals.
     n_features_in_, feature_names_in_ : as in scikit-learn.
+    table_ : only in models that the command line fitted: the columns of the table and what becomes of them.
+        `predict`, `partial_fit` and the like then take a data frame with these columns.
     fit_ : all of the above as one immutable value, with the current parameters.
     """
 
@@ -167,6 +170,8 @@ class IterGPRegressor(
         """
         with self._changing(self.budget) as (clock, watch):
             X, y = training_data(self, X, y, reset=True)
+            if self._table() is not None:
+                del self.table_  # these data are not that table
             watch.root = callback_root(self)
             asked, names = self.get_params(deep=False), self._names()
             weights = sample_weights(sample_weight, len(X))
@@ -291,7 +296,7 @@ class IterGPRegressor(
         fit, X = self.fit_, None if X is None else new_inputs(self, X)
         process, noise = predictions.as_process(fit), predictions.noise(fit)
         return plot_posterior(
-            process, X, y, feature=feature, target=target, noise=noise, names=fit.names, axis=axis
+            process, X, y, feature=feature, target=target, noise=noise, names=self._input_names(), axis=axis
         )
 
     # Files.
@@ -305,7 +310,8 @@ class IterGPRegressor(
 
         with contextlib.suppress(InputError):  # the report says where there is none
             self._fit = calibrated_fit(self.fit_)
-        values = numbers(self.fit_, None if X_test is None else new_inputs(self, X_test), y_test)
+        X_test = None if X_test is None else new_inputs(self, X_test)
+        values = numbers(self.fit_, X_test, y_test, feature_names=self._input_names())
         write_page(path, values)
         return values
 
@@ -314,7 +320,8 @@ class IterGPRegressor(
         or `partial_fit`."""
         check_is_fitted(self)
         check_path(path)
-        storage.save(path, self.posterior_, about(self.fit_, refinable), refinable)
+        table = {} if self._table() is None else {"table": self.table_.as_json()}
+        storage.save(path, self.posterior_, about(self.fit_, refinable) | table, refinable)
 
     @classmethod
     def load(cls, path: str | PathLike[str], classes: Iterable[type] = ()) -> "IterGPRegressor":
@@ -325,7 +332,10 @@ class IterGPRegressor(
         with restoring(path):
             estimator = cls(**parameters_of(posterior, said))
             fit = restored(posterior, said, estimator.get_params(deep=False))
+            layout = table_of(said, fit.features)
         estimator._fit, estimator.n_features_in_ = fit, fit.features
+        if layout is not None:
+            estimator.table_ = layout
         if fit.names is not None:
             estimator.feature_names_in_ = np.asarray(fit.names, dtype=object)
         return estimator
@@ -352,6 +362,14 @@ class IterGPRegressor(
     def _names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(str(name) for name in names)
+
+    def _table(self) -> Layout | None:
+        return getattr(self, "table_", None)
+
+    def _input_names(self) -> tuple[str, ...] | None:
+        """Of all inputs, also of those that the command line made."""
+        table = self._table()
+        return self.fit_.names if table is None or self.fit_.names is not None else tuple(table.inputs)
 
     def _told_if_interrupted(self) -> "IterGPRegressor":
         if self.status_ is Status.INTERRUPTED:

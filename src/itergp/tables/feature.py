@@ -136,8 +136,7 @@ class Feature:
 
 
 def feature_of(table: Table, j: int, kind: str, missing: str, parts: str = AUTO) -> Feature | None:
-    """A feature made from a column of the training data; None if all of its values are missing and that is
-    no error."""
+    """A feature made from a column of the training data; None if all of its values are missing."""
     bare = Feature(table.names[j], j)
     if kind == TEXT:
         found = _categories(table, j, missing)
@@ -145,7 +144,7 @@ def feature_of(table: Table, j: int, kind: str, missing: str, parts: str = AUTO)
     values = table.numbers(j, kind).values
     known = values[np.isfinite(values)]
     if not known.size:
-        return None if missing == "impute" and np.isnan(values).all() else bare
+        return None if np.isnan(values).all() else bare
     if kind == DATES:
         bare = replace(bare, dates=chosen(known, parts))
     if missing != "impute":

@@ -295,15 +295,13 @@ def _note(table: Table, dropped: Iterable[int], found: dict[int, Feature | None]
 
 
 def _note_filled(table: Table, feature: Feature, count: int) -> None:
-    said = f"{feature.name!r} is missing in {{count}} rows: "
+    said = f"{feature.name!r} has missing values ({{count}}): "
     if feature.categories is not None:
         own = "" in feature.categories
-        said += (
-            "that is a category of its own." if own else "none of the known categories, as never in the fit."
-        )
+        said += "a category of their own." if own else "of no category, since the fit had none of them."
     else:
         assert feature.fill is not None
         middle = f"{feature.fill:.6g}" if feature.dates is None else day(int(feature.fill))
-        flag = "an input says where" if feature.indicator else "no input says where, as none was in the fit"
-        said += f"the median of the fit, {middle}, stands for it, and {flag}."
+        flag = "and an input says where" if feature.indicator else "but no input says where: the fit had none"
+        said += f"{middle}, the median of the fit, stands for them, {flag}."
     table.notes.add(("missing", feature.name), said, count)

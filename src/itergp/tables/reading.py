@@ -186,7 +186,7 @@ def arrow_column(pa: Any, column: Any, use: str) -> Column:
     if use == DATES and is_arrow_date(pa, kind):
         return arrow_days(pa, column)
     number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-    as_text = use == RAW or (use == TEXT and pa.types.is_boolean(kind))
+    as_text = use in (RAW, DATES) or (use == TEXT and pa.types.is_boolean(kind))
     if any(test(kind) for test in number) and not as_text:
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     return _texts(column)

@@ -1,0 +1,61 @@
+"""Data frames of pandas, polars or Arrow as tables: a model that was fitted to a file knows what to do with
+them."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from itergp.errors import InputError
+from itergp.tables.cells import Column
+from itergp.tables.dates import DAY
+from itergp.tables.layout import Layout
+from itergp.tables.table import DATES, NUMBERS, TEXT, Head, Table
+
+NONE = ("NAType", "NaTType", "NoneType")  # of pandas, whose names are known without importing it
+
+
+def frame_inputs(layout: Layout, frame: Any, name: str = "X") -> np.ndarray:
+    """The model's inputs from a data frame with the columns of the table; rows that have none are refused."""
+    names = tuple(map(str, frame_columns(frame)))
+    head = Head(Path(name), names, True, "row", decimal=layout.decimal)
+    used = layout.columns(head)
+    columns = tuple(
+        _cells(frame[column], used[j]) if j in used else [] for j, column in enumerate(frame_columns(frame))
+    )
+    rows = max(map(len, columns), default=0)
+    table = Table(**vars(head), columns=columns, lines=range(rows))
+    X, missing, _ = layout.rows(table, "It was a number in the fit.")
+    if missing.any():
+        raise InputError(
+            f"{name} has missing values in {missing.sum()} rows, the first is row {missing.argmax()}; the "
+            "model was fitted with --missing drop, so drop these rows too."
+        )
+    return X
+
+
+def frame_columns(frame: Any) -> list[Any]:
+    """Arrow's, or a frame's."""
+    return list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
+
+
+def is_frame(X: Any) -> bool:
+    return hasattr(X, "column_names") or (hasattr(X, "columns") and hasattr(X, "__getitem__"))
+
+
+def _cells(series: Any, use: str) -> Column:
+    """Numbers as such, dates as days since 1970; all that is not what it is used as, as text."""
+    array = np.asarray(series)
+    kind = array.dtype.kind
+    if kind == "M" and use == DATES:
+        moments = array.astype("datetime64[us]")
+        return np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / DAY)
+    if kind in "iuf" and use in (NUMBERS, TEXT):
+        return array.astype(np.float64)
+    return [_text(value) for value in array.tolist()] if kind != "M" else [str(v) for v in array]
+
+
+def _text(value: Any) -> str:
+    absent = type(value).__name__ in NONE or (isinstance(value, float) and math.isnan(value))
+    return "" if absent else str(value)
