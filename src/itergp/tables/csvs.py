@@ -94,29 +94,29 @@ def _is_comment(line: str) -> bool:
 
 
 def _without_comments(path: Path, first: list[str], how: How, notes: Notes) -> tuple[list[str], str]:
-    """The first lines, with blank ones for comments above the table, and the separator. The last comment may
-    be a row: the names, or data that begin with #."""
+    """The first lines, with blank ones for comments above the table, and the separator. The last comments may
+    be rows: the names, or data that begin with #."""
     start = len(list(itertools.takewhile(_is_comment, first)))
     below, whole = first[start:], len(first) < LOOK
     separator = _separator(below or first, whole)
     comments = [i for i in range(start) if first[i].strip()]
-    looked = ["\n" if i < start else line for i, line in enumerate(first)]
-    if not comments:
+    if not comments or not below:
         return first, separator
-    last = comments[-1]
-    if below and _is_row(path, first[last], below, separator, how, notes):
-        names = first[last].lstrip().lstrip("#").lstrip(" ")
-        looked[last] = first[last] if any(map(_is_data, names.split(separator))) else names
-        comments = comments[:-1]
-        if looked[last] == names:
+    looked = ["\n" if i < start else line for i, line in enumerate(first)]
+    while comments and _is_row(path, first[comments[-1]], below, separator, how):
+        last = comments.pop()
+        looked[last], names = first[last], first[last].lstrip().lstrip("#").lstrip(" ")
+        if not any(map(_is_data, names.split(separator))):
+            looked[last] = names
             notes.add("names", f"the names are those in the comment on line {last + 1}.")
+            break
     if comments:
         said = "lines above the table that begin with # are left out: {count}."
         notes.add("comments", said, len(comments))
     return looked, separator
 
 
-def _is_row(path: Path, line: str, below: list[str], separator: str, how: How, notes: Notes) -> bool:
+def _is_row(path: Path, line: str, below: list[str], separator: str, how: How) -> bool:
     """Whether a comment has as many cells as the rows below it, and these have no names of their own."""
     rows = list(full_rows(path, csv_rows(path, iter(below[:2]), separator), Notes(), skip_bad=True))
     width = len(line.rstrip("\r\n").split(separator))

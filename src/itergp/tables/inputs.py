@@ -118,10 +118,8 @@ def training(table: Table, layout: Layout, advice: str = ADVICE, skip_bad: bool 
     unknown = np.isnan(y) & ~bad
     note_rows(table, missing & ~unknown, bad)
     if unknown.any():
-        assert layout.target is not None
-        said = (
-            f"{layout.target.name!r} is missing in {{count}} rows: left out. `itergp predict` predicts them."
-        )
+        name = "" if layout.target is None else layout.target.name
+        said = f"rows without the target {name!r} are left out: {{count}}. `itergp predict` predicts them."
         table.notes.add("target", said, int(unknown.sum()))
     kept = ~(missing | bad | unknown)
     if not kept.any():

@@ -1,0 +1,228 @@
+"""The command line with messy tables: what `fit` was told about a table, all other commands know; what was
+done to it is said once; and models go to Python and back."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import itergp
+from itergp import IterGPRegressor
+from itergp.cli import measuring
+from itergp.cli.commands import app
+
+RNG = np.random.default_rng(5)
+N = 60
+QUICK = ["--kernel", "matern32", "--budget", "20 actions"]
+
+
+def run(*arguments, given=None):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=given)
+
+
+def succeed(*arguments, given=None):
+    result = run(*arguments, given=given)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def rows(start, stop):
+    """Semicolons, decimal commas, dates, percent signs, holes, and an id."""
+    lines = ["id;day;city;wet;heat;y"]
+    for i in range(start, stop):
+        day = np.datetime64("2021-03-01") + 5 * i
+        wet = "" if i % 9 == 4 else f"{40 + i % 20},5 %"
+        heat = "n/a" if i % 7 == 3 else f"{np.sin(i):.3f}".replace(".", ",")
+        y = "" if i % 11 == 6 else f"{1000 + 100 * np.sin(i):,.2f}".translate(str.maketrans(",.", ".,"))
+        lines.append(f"s{i:02d};{day};{('Bonn', 'Köln')[i % 2]};{wet};{heat};{y}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("messy")
+    (path / "train.csv").write_text(rows(0, N), encoding="utf-8")
+    (path / "more.csv").write_text(rows(N, N + 20), encoding="latin-1")
+    arguments = ["--target", "y", "--drop", "id", "--categorical", "city", "--missing", "impute", *QUICK]
+    result = succeed("fit", path / "train.csv", *arguments, "--out", path / "m.itergp", "--json")
+    (path / "fit.json").write_text(result.stdout)
+    (path / "fit.txt").write_text(result.stderr)
+    return path
+
+
+def test_what_was_done_to_a_table_is_said_once_and_is_in_the_json(folder):
+    values, said = json.loads((folder / "fit.json").read_text()), (folder / "fit.txt").read_text()
+    assert len(values["notes"]) == 7
+    for note, part in zip(
+        values["notes"],
+        (
+            "decimals are written with a comma",
+            "'wet' has percent signs: 40,5 % is read as 0.405",
+            "'y' has thousands separators: 1.000,00 is read as 1000",
+            "'day' is a date, used as: days since 2021-03-01, weekday",
+            "'wet' has missing values (6)",
+            "'heat' has missing values (9)",
+            "rows without the target 'y' are left out: 5",
+        ),
+        strict=True,
+    ):
+        assert part in note
+        assert said.count(f"Note: {note}\n") == 1
+    assert values["rows"] == N - 5
+
+
+def test_predict_update_and_report_do_as_the_fit_did(folder, tmp_path):
+    model = IterGPRegressor.load(folder / "m.itergp")
+    found = json.loads(succeed("predict", folder / "m.itergp", folder / "train.csv", "--json").stdout)
+    assert found["rows"] == N
+    assert found["empty_rows"] == 0
+    wet = np.array([np.nan if i % 9 == 4 else (40.5 + i % 20) / 100 for i in range(N)])
+    heat = np.array([np.nan if i % 7 == 3 else round(np.sin(i), 3) for i in range(N)])
+    day, city = 5.0 * np.arange(N), np.arange(N) % 2
+    X = np.column_stack(
+        [
+            *(day, (day + 0) % 7 + 1),  # which began on a Monday
+            *(city == 0, city == 1),
+            *(np.where(np.isnan(wet), np.nanmedian(wet), wet), np.isnan(wet)),
+            *(np.where(np.isnan(heat), np.nanmedian(heat), heat), np.isnan(heat)),
+        ]
+    )
+    np.testing.assert_allclose(found["predictions"]["mean"], model.predict(X), rtol=1e-12)
+    updated = succeed(
+        "update", folder / "m.itergp", folder / "more.csv", "--out", tmp_path / "u.itergp", "--json"
+    )
+    assert json.loads(updated.stdout)["rows"] == N - 5 + 18
+    assert "not UTF-8" in updated.stderr
+    report = succeed("report", folder / "m.itergp", "--data", folder / "more.csv", "--json")
+    assert "rows without the target 'y' are left out: 2." in report.stderr
+
+
+def test_dropped_rows_are_empty_in_the_predictions_and_ids_are_kept(folder, tmp_path):
+    arguments = ["--target", "y", "--drop", "id", "--categorical", "city", "--missing", "drop", *QUICK]
+    result = succeed("fit", folder / "train.csv", *arguments, "--out", tmp_path / "d.itergp", "--json")
+    missing = sum(i % 9 == 4 or i % 7 == 3 for i in range(N))
+    unknown = sum(i % 11 == 6 and not (i % 9 == 4 or i % 7 == 3) for i in range(N))
+    assert json.loads(result.stdout)["rows"] == N - missing - unknown
+    for suffix in (".csv", ".parquet"):
+        out = tmp_path / f"pred{suffix}"
+        told = succeed("predict", tmp_path / "d.itergp", folder / "train.csv", "--keep", "id", "--out", out)
+        assert f"rows with missing values are empty in the output, as --missing drop says: {missing}" in (
+            told.stderr
+        )
+    lines = (tmp_path / "pred.csv").read_text().splitlines()
+    assert lines[0] == "id,mean,std,lower,upper"
+    assert [line.split(",")[0] for line in lines[1:]] == [f"s{i:02d}" for i in range(N)]
+    assert lines[4] == "s03,,,,"
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = pq.read_table(tmp_path / "pred.parquet")
+    assert table["mean"].null_count == missing
+    assert table["id"].to_pylist()[:2] == ["s00", "s01"]
+    clash = run("predict", tmp_path / "d.itergp", tmp_path / "pred.csv", "--keep", "mean")
+    assert clash.exit_code == 2
+
+
+def test_a_pipe_is_a_file(folder, tmp_path):
+    content = (folder / "train.csv").read_bytes()
+    arguments = ["--target", "y", "--drop", "id", "--categorical", "city", "--missing", "impute", *QUICK]
+    succeed("fit", "-", *arguments, "--out", tmp_path / "p.itergp", given=content)
+    a = succeed("predict", tmp_path / "p.itergp", "-", given=content).stdout
+    b = succeed("predict", folder / "m.itergp", folder / "train.csv").stdout
+    assert a == b
+    result = run("predict", tmp_path / "p.itergp", "-", given=b"id;day\n1;2\n")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: standard input lacks the columns ")
+    result = run("fit", "-", *arguments, "--out", tmp_path / "q.itergp", given=content + b"s99;x\n")
+    assert "Error: standard input, line 62: 2 cells; expected 6" in result.stderr
+
+
+# To Python and back.
+
+
+def test_python_encodes_the_table_of_a_model_from_the_command_line(folder, tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.read_csv(folder / "train.csv", sep=";", decimal=",", thousands=".", na_values=["n/a"])
+    model = IterGPRegressor.load(folder / "m.itergp")
+    expected = json.loads(succeed("predict", folder / "m.itergp", folder / "train.csv", "--json").stdout)
+    np.testing.assert_allclose(model.predict(frame), expected["predictions"]["mean"], rtol=1e-12)
+    assert model.table_.target.name == "y"
+    parsed = frame.assign(day=pd.to_datetime(frame.day), city=frame.city.astype("category"))
+    np.testing.assert_array_equal(model.predict(parsed), model.predict(frame))
+    known = frame.y.notna()
+    model.partial_fit(frame[known][:3], frame.y[known][:3])
+    model.save(tmp_path / "again.itergp")
+    again = succeed("predict", tmp_path / "again.itergp", folder / "train.csv", "--json")
+    mean = json.loads(again.stdout)["predictions"]["mean"]
+    np.testing.assert_allclose(mean, model.predict(frame), rtol=1e-9)
+    with pytest.raises(itergp.InputError, match=r"X lacks the column 'heat'"):
+        model.predict(frame.drop(columns="heat"))
+    model.fit(np.arange(4.0)[:, None], np.arange(4.0))
+    assert not hasattr(model, "table_")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_update_takes_models_of_python_with_the_target(named, tmp_path):
+    pd = pytest.importorskip("pandas")
+    X, y = RNG.standard_normal((40, 2)), RNG.standard_normal(40)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = IterGPRegressor(noise=0.1, learn=False).fit(frame[:30] if named else X[:30], y[:30])
+    model.save(tmp_path / "m.itergp")
+    more = frame.assign(y=y)[["a", "y", "b"]][30:]
+    more.to_csv(tmp_path / "more.csv", index=False, header=named)
+    succeed("update", tmp_path / "m.itergp", tmp_path / "more.csv", "--target", "y" if named else "2")
+    model.partial_fit(frame[30:] if named else X[30:], y[30:])
+    updated = IterGPRegressor.load(tmp_path / "m.itergp")
+    np.testing.assert_allclose(updated.predict(frame if named else X), model.predict(frame if named else X))
+    result = run("update", tmp_path / "m.itergp", tmp_path / "more.csv", "--target", "a" if named else "9")
+    assert result.exit_code == 2  # once it knows its target
+    assert "but the target of the model is" in result.stderr
+
+
+# The command itself.
+
+
+def test_the_share_is_measured_only_if_asked_or_free(folder, monkeypatch):
+    monkeypatch.setattr(measuring, "computational", lambda *what: pytest.fail("this takes long"))
+    succeed("predict", folder / "m.itergp", folder / "train.csv")
+    monkeypatch.undo()
+    values = json.loads(
+        succeed("predict", folder / "m.itergp", folder / "train.csv", "--share", "--json").stdout
+    )
+    assert 0 < values["computational_share"]["share"] < 1
+    assert len(values["predictions"]["computational_std"]) == N
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["predict", "none.itergp", "new.csv", "--json"], "none.itergp does not exist"),
+        (["fit", "--json"], "Missing argument"),
+        (["fit", "x.csv", "--target", "y", "--wrong", "--json"], "No such option"),
+    ],
+)
+def test_errors_are_json_where_that_is_asked_for(arguments, part, tmp_path):
+    command = [sys.executable, "-m", "itergp", *arguments]
+    if arguments[0] == "predict":
+        (tmp_path / "new.csv").write_text("a\n1\n")
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 2
+    values = json.loads(result.stdout)
+    assert part in values["error"]
+    assert values["exit_code"] == 2
+    assert result.stderr.startswith("Error: ")
+
+
+def test_the_version_and_completion():
+    assert succeed("--version").stdout == f"itergp {itergp.__version__}\n"
+    assert "--show-completion" in succeed("--help").stdout
+
+
+def test_the_mean_and_threads_are_those_asked_for(folder, tmp_path):
+    arguments = ["--target", "y", "--drop", "id,day,city", "--missing", "drop", *QUICK, "--mean", "linear"]
+    succeed("fit", folder / "train.csv", *arguments, "--threads", 1, "--out", tmp_path / "m.itergp")
+    model = IterGPRegressor.load(tmp_path / "m.itergp")
+    assert model.threads == 1
+    assert type(model.posterior_.problem.prior.mean_function).__name__ == "LinearMean"

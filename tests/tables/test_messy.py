@@ -1,0 +1,413 @@
+"""Messy tables: what is unusual about them is read as it is meant, said once, and never guessed."""
+
+import bz2
+import gzip
+import json
+import lzma
+from datetime import datetime
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from itergp import InputError, StorageError
+from itergp.tables import Inputs, Layout, read_table, training
+from itergp.tables.dates import days
+from itergp.tables.frames import frame_inputs
+from itergp.tables.numbers import number
+
+GERMAN = "a;b;y\r\n1,5;2.000,25;3\r\n-,5;10;1.234.567\r\n"
+
+
+def written(tmp_path, content, name="table.csv"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def read(path, *asked, **options):
+    """As `itergp fit` reads a table: layout, X, y and what was said."""
+    table = read_table(path, use=lambda head: Layout.uses(head, *asked, **options))
+    layout = Layout.of(table, *asked, **options)
+    found = training(table, layout)
+    return layout, found.X, found.y, table.notes.sentences()
+
+
+# Numbers.
+
+
+@pytest.mark.parametrize(
+    ("cell", "point", "comma"),
+    [
+        ("1.5", 1.5, None),
+        ("1,5", None, 1.5),
+        ("1.234", 1.234, 1234.0),
+        ("1,234", 1234.0, 1.234),
+        ("0,234", None, 0.234),
+        ("1,234.5", 1234.5, None),
+        ("1.234,5", None, 1234.5),
+        ("12,34", None, 12.34),
+        ("1,23,456", None, None),
+        ("1,234 567", None, None),
+        ("1 234", 1234.0, 1234.0),
+        ("1\u202f234,5", None, 1234.5),
+        ("-1'234'567.25", -1234567.25, None),
+        ("12.5 %", 0.125, None),
+        ("12,5%", None, 0.125),
+        ("5%%", None, None),
+        ("%", None, None),
+        ("1e3", 1000.0, 1000.0),
+        ("1,5e3", None, 1500.0),
+        ("1_000", None, None),
+        ("inf", None, None),
+        ("True", 1.0, 1.0),
+        ("FALSE", 0.0, 0.0),
+        ("", None, None),
+    ],
+)
+def test_a_cell_means_one_number_once_decimals_are_known(cell, point, comma):
+    for decimal, expected in ((".", point), (",", comma)):
+        found = number(cell, decimal)
+        assert (None if found is None else found[0]) == expected
+
+
+def test_a_comma_that_may_be_either_is_no_number_until_something_tells():
+    assert number("1,234", None) is None
+    assert number("1,234,567", None)[0] == 1234567.0
+    assert number("1.234", None)[0] == 1.234
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(-1e12, 1e12), st.integers(0, 6))
+def test_what_python_writes_with_separators_is_read_again(value, digits):
+    text = f"{value:,.{digits}f}"
+    expected = float(text.replace(",", ""))
+    assert number(text, ".")[0] == expected
+    swapped = text.replace(",", "_").replace(".", ",").replace("_", ".")
+    assert number(swapped, ",")[0] == expected
+
+
+def test_decimal_commas_are_found_in_the_first_rows_and_said(tmp_path):
+    _, X, y, said = read(written(tmp_path, GERMAN), "y")
+    np.testing.assert_array_equal(X, [[1.5, 2000.25], [-0.5, 10]])
+    np.testing.assert_array_equal(y, [3, 1234567])
+    assert said == [
+        "decimals are written with a comma, by the first rows: 1,5 is read as 1.5.",
+        "'b' has thousands separators: 2.000,25 is read as 2000.25.",
+        "'y' has thousands separators: 1.234.567 is read as 1234567.",
+    ]
+
+
+def test_what_the_first_rows_do_not_tell_is_asked_for_or_known_from_the_fit(tmp_path):
+    either = written(tmp_path, "a;y\n1,234;3\n")
+    with pytest.raises(InputError, match=r"'1,234' is not a number. Whether its comma is a decimal one"):
+        read(either, "y")
+    for decimal, value in ((".", 1234.0), (",", 1.234)):
+        table = read_table(either, decimal=decimal)
+        assert Layout.of(table, "y").X(table).item() == value
+    layout = read(written(tmp_path, GERMAN, "german.csv"), "y")[0]
+    new = written(tmp_path, "b;a\n1,234;1.000\n", "new.csv")
+    block = next(Inputs(new, None, layout).blocks(10))
+    np.testing.assert_array_equal(block.X, [[1000.0, 1.234]])
+
+
+def test_points_and_commas_in_one_file_are_not_guessed(tmp_path):
+    path = written(tmp_path, "a;b;y\n1,5;2.5;3\n")
+    with pytest.raises(InputError, match=r"'1,5' is not a number. Write decimals with a point, or use --dec"):
+        read(path, "y")
+
+
+# Dates.
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.datetimes(datetime(1800, 1, 1), datetime(2200, 1, 1)), st.sampled_from(" T"))
+def test_days_are_those_of_numpy(moment, between):
+    expected = np.datetime64(moment, "us").astype(np.int64) / 86_400_000_000
+    assert days(moment.isoformat(between)) == expected
+    assert days(moment.isoformat(between) + "Z") == expected
+    assert days(f"{moment:%Y-%m-%d}") == np.datetime64(moment.date(), "D").astype(np.int64)
+
+
+def test_an_offset_is_converted_to_utc_and_what_is_no_date_is_none():
+    assert days("2024-01-01T01:30:00+01:30") == days("2024-01-01")
+    assert days("2024/01/31") == days("2024-01-31")
+    for cell in ("31.01.2024", "2024-02-30", "2024-01-01T25:00", "20240131", "2024", "today", "2024-1-5"):
+        assert days(cell) is None
+
+
+def test_dates_become_the_parts_that_say_something(tmp_path):
+    pd = pytest.importorskip("pandas")
+    when = pd.date_range("2020-02-27", periods=400, freq="35h")
+    content = "when,y\n" + "".join(f"{moment},{i}\n" for i, moment in enumerate(when))
+    layout, X, _, said = read(written(tmp_path, content), "y")
+    assert layout.inputs == [
+        "when: days since 2020-02-27",
+        "when: day of year",
+        "when: weekday",
+        "when: hour",
+    ]
+    oracle = [
+        (when - when[0].normalize()).total_seconds() / 86400,
+        when.day_of_year,
+        when.day_of_week + 1,
+        when.hour,
+    ]
+    np.testing.assert_allclose(X, np.column_stack(oracle), rtol=1e-12, atol=1e-9)
+    np.testing.assert_array_equal(X[:, 3], when.hour)  # so that equal times are equal numbers
+    assert said == [
+        "'when' is a date, used as: days since 2020-02-27, day of year, weekday, hour.",
+    ]
+    assert Layout.from_json(json.loads(json.dumps(layout.as_json()))) == layout
+    short = "when,y\n" + "".join(f"2020-02-{i:02d},{i}\n" for i in range(1, 10))
+    assert read(written(tmp_path, short), "y")[0].inputs == ["when: days since 2020-02-01"]
+    chosen = read(written(tmp_path, short), "y", dates="weekday,days")[0]
+    assert chosen.inputs == ["when: weekday", "when: days since 2020-02-01"]
+
+
+def test_a_model_reads_dates_of_csv_parquet_and_frames_alike(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=90, freq="7h"), "y": range(90)})
+    frame.loc[[3, 50], "when"] = pd.NaT
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.assign(when=frame.when.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")).to_parquet(
+        tmp_path / "zone.parquet"
+    )
+    layout, X, _, _ = read(tmp_path / "t.csv", "y", missing="impute")
+    assert layout.inputs[-1] == "when is missing"
+    for name in ("t.parquet", "zone.parquet"):
+        again, other, _, _ = read(tmp_path / name, "y", missing="impute")
+        np.testing.assert_array_equal(other, X)
+        assert again.features == layout.features
+    np.testing.assert_array_equal(frame_inputs(layout, frame), X)
+    with pytest.raises(InputError, match=r"X, row 0, column 'when': '0' is not a date"):
+        frame_inputs(layout, frame.assign(when=range(90)))
+
+
+# Missing values.
+
+HOLES = "a,colour,y\n1,red,1\nNA,blue,2\n3,,3\n8,red,\nNaN,red,5\n"
+
+
+def test_rows_without_the_target_are_left_out_and_counted(tmp_path):
+    path = written(tmp_path, "a,y\n1,2\n3,NA\n5,?\n")
+    _, X, y, said = read(path, "y")
+    assert (X.tolist(), y.tolist()) == ([[1.0]], [2.0])
+    assert said == ["rows without the target 'y' are left out: 2. `itergp predict` predicts them."]
+    with pytest.raises(InputError, match=r"no row is left that has the target"):
+        read(written(tmp_path, "a,y\n1,\n3,NA\n"), "y")
+
+
+def test_missing_values_are_refused_with_the_options_that_help(tmp_path):
+    with pytest.raises(
+        InputError, match=r"\(2 are missing in all\). Fill .* --missing drop or --missing imp"
+    ):
+        read(written(tmp_path, HOLES), "y", ["colour"])
+    with pytest.raises(InputError, match=r"no category here. .* --missing drop or --missing impute"):
+        read(written(tmp_path, HOLES), "y", ["a"], ["colour"])
+
+
+def test_rows_are_dropped_for_want_of_values(tmp_path):
+    layout, X, y, said = read(written(tmp_path, HOLES), "y", (), ["colour"], missing="drop")
+    assert layout.inputs == ["a", "colour=blue", "colour=red"]
+    assert (X.tolist(), y.tolist()) == ([[1.0, 0.0, 1.0]], [1.0])
+    assert said == [
+        "rows with missing values are left out, as --missing drop says: 3.",
+        "rows without the target 'y' are left out: 1. `itergp predict` predicts them.",
+    ]
+    block = next(Inputs(tmp_path / "table.csv", None, layout).blocks(10))
+    assert block.usable.tolist() == [True, False, False, True, False]
+
+
+def test_the_median_stands_for_what_is_missing_and_an_input_says_where(tmp_path):
+    layout, X, _, said = read(written(tmp_path, HOLES), "y", (), ["colour"], missing="impute")
+    assert layout.inputs == ["a", "a is missing", "colour=blue", "colour=red", "colour is missing"]
+    np.testing.assert_array_equal(X, [[1, 0, 0, 1, 0], [3, 1, 1, 0, 0], [3, 0, 0, 0, 1], [3, 1, 0, 1, 0]])
+    assert said[:2] == [
+        "'a' has missing values (2): 3, the median of the fit, stands for them, and an input says where.",
+        "'colour' has missing values (1): a category of their own.",
+    ]
+    assert Layout.from_json(json.loads(json.dumps(layout.as_json()))) == layout
+    whole = read(written(tmp_path, HOLES.replace("NA", "2").replace("NaN", "2"), "b.csv"), "y", ["colour"])
+    assert whole[0].inputs == ["a"]
+
+
+def test_what_was_never_missing_in_the_fit_is_filled_and_said_to_have_no_indicator(tmp_path):
+    layout = read(written(tmp_path, "a,c,y\n1,u,1\n5,v,2\n9,u,3\n"), "y", (), ["c"], missing="impute")[0]
+    assert layout.inputs == ["a", "c=u", "c=v"]
+    inputs = Inputs(written(tmp_path, "a,c\n,\n", "new.csv"), None, layout)
+    assert next(inputs.blocks(5)).X.tolist() == [[5.0, 0.0, 0.0]]
+    assert inputs.notes.sentences() == [
+        "'a' has missing values (1): 5, the median of the fit, stands for them, but no input says where: the "
+        "fit had none.",
+        "'c' has missing values (1): of no category, since the fit had none of them.",
+    ]
+
+
+def test_a_column_without_any_value_is_left_out_and_said(tmp_path):
+    layout, X, _, said = read(written(tmp_path, "a,note,y\n1,,2\n3,,4\n"), "y")
+    assert (layout.inputs, layout.dropped, X.shape) == (["a"], ("note",), (2, 1))
+    assert said == ["'note' has no value in any row: left out."]
+
+
+# Rows that are bad.
+
+
+def test_bad_rows_are_left_out_and_counted_and_keep_their_place_in_predictions(tmp_path):
+    content = "id,a,colour,y\nr1,1,red,1\nr2,one,red,2\nr3,3\nr4,4,blue,four\nr5,5,blue,5\n"
+    path = written(tmp_path, content)
+    with pytest.raises(InputError, match=r"line 4: 2 cells; expected 4, as in line 1. --skip-bad"):
+        read_table(path)
+    asked = ("y", ["id"], ["colour"])
+    table = read_table(path, use=lambda head: Layout.uses(head, *asked), skip_bad=True)
+    layout = Layout.of(table, *asked)
+    found = training(table, layout, skip_bad=True)
+    assert found.X.tolist() == [[1, 0, 1], [5, 1, 0]]
+    assert table.notes.sentences() == ["bad rows are left out, as --skip-bad says: 3; the first is line 3."]
+    new = written(tmp_path, content.replace("r5,5,blue", "r5,5,mauve"), "new.csv")
+    block = next(Inputs(new, None, layout, skip_bad=True, keep=["id"]).blocks(10))
+    assert block.usable.tolist() == [True, False, False, True, False]
+    assert block.kept == {"id": ["r1", "r2", "", "r4", "r5"]}
+
+
+def test_kept_columns_are_text_as_in_the_file_also_where_they_are_features(tmp_path, monkeypatch):
+    rows = "".join(f"{i:03d},{i}.50\n" for i in range(40))
+    path = written(tmp_path, "id,a\n" + rows)
+    layout = Layout.of_inputs(1, ["a"])
+    for large in (10**9, 0):
+        monkeypatch.setattr("itergp.tables.pieces.LARGE", large)
+        monkeypatch.setattr("itergp.tables.arrow.BLOCK", 64)
+        blocks = list(Inputs(path, None, layout, keep=["id,a"]).blocks(7))
+        assert [cell for b in blocks for cell in b.kept["id"]] == [f"{i:03d}" for i in range(40)]
+        assert [cell for b in blocks for cell in b.kept["a"]] == [f"{i}.50" for i in range(40)]
+        np.testing.assert_array_equal(np.concatenate([b.X for b in blocks])[:, 0], np.arange(40) + 0.5)
+
+
+# Files.
+
+PLAIN = "a,b,y\n1,2,3\n4.5,-6,7e1\n"
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table"])
+def test_packed_files_are_known_by_what_is_in_them(tmp_path, pack, name):
+    table = read_table(written(tmp_path, pack(PLAIN.encode()), name))
+    assert [list(column) for column in table.columns] == [["1", "4.5"], ["2", "-6"], ["3", "7e1"]]
+    with pytest.raises(StorageError, match="cannot be read"):
+        read_table(written(tmp_path, pack(PLAIN.encode() * 99)[:-30], "cut"))
+
+
+def test_what_is_not_utf8_is_latin_1_and_said(tmp_path):
+    content = "größe,ort,y\n1,köln,2\n3,bonn,4\n5,1 €,6\n"
+    table = read_table(written(tmp_path, content.encode("cp1252")))
+    assert table.names == ("größe", "ort", "y")
+    assert list(table.columns[1]) == ["köln", "bonn", "1 €"]
+    assert table.notes.sentences() == [
+        "line 1 is not UTF-8, so it is read as Latin-1 (Windows-1252), as are all such lines: 3."
+    ]
+    assert read_table(written(tmp_path, content)).notes.sentences() == []
+
+
+@pytest.mark.parametrize(
+    ("content", "names", "lines", "said"),
+    [
+        (
+            "# made by\n#\n" + PLAIN,
+            ("a", "b", "y"),
+            [4, 5],
+            ["above the table that begin with # are left out: 2"],
+        ),
+        ("# " + PLAIN, ("a", "b", "y"), [2, 3], ["the names are those in the comment on line 1"]),
+        (
+            PLAIN + "# the end, \n",
+            ("a", "b", "y"),
+            [2, 3],
+            ["among the rows that begin with # are left out: 1"],
+        ),
+        ("#ff,1\n#fe,2\n", ("column 1", "column 2"), [1, 2], []),
+        ("#ff,1\n#fe,2\nred,3\n", ("column 1", "column 2"), [1, 2, 3], []),
+        (
+            '# it is "x\n' + PLAIN,
+            ("a", "b", "y"),
+            [3, 4],
+            ["above the table that begin with # are left out: 1"],
+        ),
+    ],
+)
+def test_comments_are_left_out_and_counted(tmp_path, content, names, lines, said):
+    table = read_table(written(tmp_path, content))
+    assert (table.names, list(table.lines)) == (names, lines)
+    sentences = table.notes.sentences()
+    assert len(sentences) == len(said)
+    assert all(part in sentence for part, sentence in zip(said, sentences, strict=True))
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_the_index_of_a_data_frame_is_no_feature(tmp_path, name):
+    layout, X, _, said = read(written(tmp_path, f"{name},a,y\n17,1,2\n4,3,4\n"), "y")
+    assert layout.inputs == ["a"]
+    assert said == [f"column 1 ({name or 'column 1'!r}) numbers the rows, so it is no feature: left out."]
+    assert X.tolist() == [[1.0], [3.0]]
+    # unless it is asked for, is no number of a row, or is all there is
+    assert read(tmp_path / "table.csv", "y", (), ["1"])[0].inputs[-1] == "a"
+    assert len(read(written(tmp_path, f"{name},a,y\n1.5,1,2\n2.5,3,4\n"), "y")[0].inputs) == 2
+    assert len(read(written(tmp_path, f"{name},y\n1,2\n2,4\n"), "y")[0].inputs) == 1
+
+
+def test_separators_at_the_ends_of_lines_are_noticed(tmp_path):
+    layout, _, _, said = read(written(tmp_path, PLAIN.replace("\n", ",\n")), "y")
+    assert layout.inputs == ["a", "b"]
+    assert said == ["column 4 ('column 4') is empty: left out."]
+    layout, _, _, said = read(written(tmp_path, PLAIN.replace("\n", ",\n").replace("y,", "y")), "y")
+    assert layout.inputs == ["a", "b"]
+    assert said == ["rows end in a separator, and nothing after it: 2."]
+
+
+# Categories.
+
+
+def test_categories_are_spelled_alike_wherever_they_are_from(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {"flag": [True, False, True], "k": [4.0, 5.0, 4.0], "y": [1, 2, 3]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    expected, X, _, _ = read(tmp_path / "t.parquet", "y", (), ["flag,k"])
+    assert expected.inputs == ["flag=False", "flag=True", "k=4", "k=5"]
+    for rows in ("True,4.0,1\nFalse,5.0,2\nTrue,4.0,3\n", "true,4,1\nFALSE,5,2\nTRUE,4.0,3\n"):
+        layout, other, _, _ = read(written(tmp_path, "flag,k,y\n" + rows), "y", (), ["flag,k"])
+        assert layout.features == expected.features
+        np.testing.assert_array_equal(other, X)
+    digits = read_table(written(tmp_path, "flag,k\n1,4\n0,5\n1,4\n"))
+    np.testing.assert_array_equal(expected.X(digits), X)
+    codes = read(written(tmp_path, "zip,v,y\n007,1.10,1\n7,1.1,2\n"), "y", (), ["zip,v"])[0]
+    assert codes.inputs == ["zip=007", "zip=7", "v=1.1", "v=1.10"]  # which are not the same
+
+
+# The file of a model is checked.
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"missing": "guess"},
+        {"decimal": ";"},
+        {"features": [{"name": "a", "place": 0, "fill": "x"}]},
+        {"features": [{"name": "a", "place": 0, "fill": float("inf")}]},
+        {"features": [{"name": "a", "place": 0, "dates": {"parts": ["month"], "origin": 0}}]},
+        {"features": [{"name": "a", "place": 0, "dates": {"parts": [], "origin": 0}}]},
+        {"features": [{"name": "a", "place": 0, "dates": {"parts": ["days"], "origin": "today"}}]},
+        {"features": ["a"]},
+    ],
+)
+def test_what_a_file_says_about_columns_is_checked(wrong):
+    plain = Layout.of_inputs(1, ["a"]).as_json()
+    with pytest.raises(StorageError, match="the model's columns cannot be understood"):
+        Layout.from_json(plain | wrong)
+
+
+def test_files_of_the_first_version_are_read():
+    old = {"name": "a", "place": 0, "categories": None}
+    value = {"version": 1, "target": {"name": "y", "place": 1}, "features": [old], "width": 2}
+    layout = Layout.from_json(value | {"header": True, "dropped": []})
+    assert (layout.inputs, layout.missing, layout.decimal) == (["a"], "refuse", None)
