@@ -13,6 +13,7 @@ import itergp
 from itergp import IterGPRegressor
 from itergp.cli import measuring
 from itergp.cli.commands import app
+from itergp.fitted import shares
 
 RNG = np.random.default_rng(5)
 N = 60
@@ -63,7 +64,7 @@ def test_what_was_done_to_a_table_is_said_once_and_is_in_the_json(folder):
             "'wet' has percent signs: 40,5 % is read as 0.405",
             "'y' has thousands separators: 1.000,00 is read as 1000",
             "'day' is a date, used as: days since 2021-03-01, weekday",
-            "'wet' has missing values (6)",
+            "'wet' has missing values (7)",
             "'heat' has missing values (9)",
             "rows without the target 'y' are left out: 5",
         ),
@@ -184,7 +185,9 @@ def test_update_takes_models_of_python_with_the_target(named, tmp_path):
 
 
 def test_the_share_is_measured_only_if_asked_or_free(folder, monkeypatch):
-    monkeypatch.setattr(measuring, "computational", lambda *what: pytest.fail("this takes long"))
+    monkeypatch.setattr(
+        measuring.predicted, "mean_std_and_parts", lambda *what: pytest.fail("this takes long")
+    )
     succeed("predict", folder / "m.itergp", folder / "train.csv")
     monkeypatch.undo()
     values = json.loads(
@@ -192,6 +195,19 @@ def test_the_share_is_measured_only_if_asked_or_free(folder, monkeypatch):
     )
     assert 0 < values["computational_share"]["share"] < 1
     assert len(values["predictions"]["computational_std"]) == N
+
+
+def test_the_exact_gp_is_factorised_once_for_all_blocks(folder, monkeypatch):
+    """However many blocks there are, and to the same numbers."""
+    arguments = "predict", folder / "m.itergp", folder / "train.csv", "--share"
+    whole = succeed(*arguments).stdout
+    factors, calls = shares.dense_factor, []
+    monkeypatch.setattr(shares, "dense_factor", lambda posterior: calls.append(1) or factors(posterior))
+    monkeypatch.setattr("itergp.fitted.predictions.batch", lambda fit: 7)
+    parts = succeed(*arguments).stdout
+    assert len(calls) == 1
+    a, b = ([line.split(",") for line in text.splitlines()[1:]] for text in (whole, parts))
+    np.testing.assert_allclose(np.array(a, dtype=float), np.array(b, dtype=float), rtol=1e-6)
 
 
 @pytest.mark.slow

@@ -116,7 +116,7 @@ def test_the_summary_is_that_of_all_blocks(folder, small_blocks):
     fit, X = IterGPRegressor.load(folder / "model.itergp").fit_, np.load(folder / "new.npy")
     predicting = measuring.Predicting(fit, 0.9, NEW, share=True)
     std = np.concatenate([predicting(X[i : i + 10])["std"] for i in range(0, NEW, 10)])
-    parts = measuring.computational(fit, X, predicting.passes)
+    parts = measuring.predicted.decompose(fit, X, predicting.passes)
     about = predicting.summary()
     assert about["mean_std"] == pytest.approx(std.mean())
     assert about["computational_share"]["share"] == pytest.approx(parts.share)

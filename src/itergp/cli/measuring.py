@@ -26,7 +26,6 @@ from itergp.report.measure.fitted import formula
 from itergp.tables import Layout
 
 EXTRA = 0.1  # fraction of the fit's seconds that predictions may spend on their computational part
-ARRAYS = ("mathematical", "computational", "noise", "computational_lower", "computational_upper")
 SUMMED = ("combined", "computational", "computational_lower", "computational_upper")
 
 Values = dict[str, Any]
@@ -107,14 +106,6 @@ def _variance(fit: Fit) -> float:
 # Predictions.
 
 
-def computational(fit: Fit, X: np.ndarray, passes: int) -> Parts:
-    """The latent variance at X decomposed, in units of y squared, in batches that fit in memory."""
-    size = predicted.batch(fit)
-    parts = [predicted.decompose(fit, X[i : i + size], passes) for i in range(0, len(X), size)]
-    joined: Any = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
-    return replace(parts[0], **joined)
-
-
 def affordable(fit: Fit, points: int) -> int:
     """Number of passes for an estimate at the given number of points within a fraction of the fit's time."""
     posterior = fit.shared
@@ -141,6 +132,7 @@ class Predicting:
         self.fit, self.level, self.rows, self.interval = fit, level, rows, interval  # rows in all
         self.ends, self.share = _ends(fit, level, interval), share
         self.passes = affordable(fit, rows) if share else 0
+        self.factor = predicted.exact_factor(fit) if share else None  # for all blocks
         self.sums = dict.fromkeys(("std", *SUMMED), 0.0)
         self.predicted = 0  # rows
         self.parts: Parts | None = None  # of the first block, for how they were found
@@ -150,21 +142,23 @@ class Predicting:
         return ("mean", "std", *["computational_std"] * self.share, "lower", "upper")
 
     def __call__(self, X: np.ndarray) -> dict[str, np.ndarray]:
-        mean, std = predicted.mean_and_std(self.fit, X)
+        if self.share or is_exact(self.fit.shared):  # which leaves nothing to measure
+            mean, std, parts = predicted.mean_std_and_parts(self.fit, X, self.passes, self.factor)
+            self._add(parts)
+        else:
+            (mean, std), parts = predicted.mean_and_std(self.fit, X), None
         low, high = self.ends
         found = {"mean": mean, "std": std, "lower": mean + low * std, "upper": mean + high * std}
+        if parts is not None:
+            found["computational_std"] = np.sqrt(parts.computational)
         self.sums["std"] += float(std.sum())
         self.predicted += len(X)
-        if self.share or is_exact(self.fit.shared):
-            found["computational_std"] = self._computational(X)
         return {name: found[name] for name in self.columns}
 
-    def _computational(self, X: np.ndarray) -> np.ndarray:
-        parts = computational(self.fit, X, self.passes)
+    def _add(self, parts: Parts) -> None:
         self.parts = self.parts or parts
         for name in SUMMED:
             self.sums[name] += float(getattr(parts, name).sum())
-        return np.sqrt(parts.computational)
 
     def summary(self) -> Values:
         noise = self.fit.noise * float(self.fit.scaling.y_scale) ** 2

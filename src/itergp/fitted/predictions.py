@@ -6,8 +6,10 @@ import numpy as np
 
 from itergp.fitted.calibration import calibrated
 from itergp.fitted.fit import Fit
+from itergp.fitted.shares import mathematical_factors
 from itergp.fitted.units import Parts, Unscaled
-from itergp.posterior.uncertainty import Certificate
+from itergp.posterior.at import At, LocalAt
+from itergp.posterior.uncertainty import Certificate, Decomposition, taken_apart, variance_by
 from itergp.validate import Array
 
 BATCH_BYTES = 2**29  # of weights at test points, at once
@@ -56,11 +58,37 @@ def sample(fit: Fit, X: Array, number: int, rng: np.random.RandomState, include_
 def decompose(fit: Fit, X: Array, passes: int | None = None) -> Parts:
     """The variance of a new observation, taken apart."""
     X = fit.scaling.inputs(X)
-    parts = fit.process.decompose(X, passes=passes)
+    return _parts(fit, X, fit.process.decompose(X, passes=passes))
+
+
+def exact_factor(fit: Fit) -> Array | None:
+    """L L^T = K_hat of a fit with one target, if the exact GP is needed and possible to take variances apart:
+    made once, for any number of points."""
+    factors = mathematical_factors([fit.shared])
+    return None if factors is None else factors[0]
+
+
+def mean_std_and_parts(fit: Fit, X: Array, passes: int, factor: Array | None) -> tuple[Array, Array, Parts]:
+    """What `mean_and_std` and `decompose` say of a fit with one target, computed once for both."""
+    Z = fit.scaling.inputs(X)
+    at = fit.process.at(Z)
+    assert isinstance(at, At | LocalAt)
+    mean, variance = at.marginals
+    if factor is None:
+        found = at.decompose(passes=passes)
+    else:
+        exact = variance_by(factor, fit.shared, Z)
+        found = taken_apart(variance, exact, exact, "exact")
+    std = fit.size(np.sqrt(variance + _noise(fit, Z, include_noise=True)))
+    return fit.scaling.mean(mean), std, _parts(fit, Z, found)
+
+
+def _parts(fit: Fit, Z: Array, parts: Decomposition) -> Parts:
+    """In the units of the data; Z is in scaled ones."""
     return Parts(
         mathematical=fit.variance(parts.mathematical),
         computational=fit.variance(parts.computational),
-        noise=fit.variance(np.broadcast_to(fit.noise_at(X), (len(X), *np.shape(fit.noise)))),
+        noise=fit.variance(np.broadcast_to(fit.noise_at(Z), (len(Z), *np.shape(fit.noise)))),
         computational_lower=fit.variance(parts.computational_lower),
         computational_upper=fit.variance(parts.computational_upper),
         exact=parts.exact,
