@@ -117,6 +117,19 @@ def test_points_and_commas_in_one_file_are_not_guessed(tmp_path):
         read(path, "y")
 
 
+def test_percent_signs_that_are_there_in_one_file_only_are_said(tmp_path):
+    layout = read(written(tmp_path, "a,b,y\n40 %,1,2\n50 %,3,4\n"), "y")[0]
+    inputs = Inputs(written(tmp_path, "a,b\n40,1%\n50,3%\n", "new.csv"), None, layout)
+    list(inputs.blocks(5))
+    assert inputs.notes.sentences()[1:] == [
+        "'a' has no percent signs here, and had them in the fit: 40 % is 0.4.",
+        "'b' has percent signs here, and had none in the fit: 40 % is 0.4.",
+    ]
+    inputs = Inputs(tmp_path / "table.csv", None, layout)
+    list(inputs.blocks(5))
+    assert inputs.notes.sentences() == ["'a' has percent signs: 40 % is read as 0.4."]
+
+
 # Dates.
 
 

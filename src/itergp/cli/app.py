@@ -38,9 +38,8 @@ INTERRUPTED = 3  # exit code of a fit that was stopped early, and whose model wa
 BudgetOption = Annotated[
     str | None,
     typer.Option(
-        help="Wall-clock time such as 60s, 5m or 1h, or a count such as '200 actions'. Without it, counts "
-        "that suit the number of rows, so that the result is reproducible: seconds for a thousand rows, "
-        "minutes for ten thousand.",
+        help="Wall-clock time such as 60s, 5m or 1h, or a count such as '200 actions'. Without it, learning "
+        "and inference end after fixed counts: the result is reproducible, and takes as long as it takes.",
         show_default=False,
     ),
 ]

@@ -110,9 +110,7 @@ def fit(
             "how it varies with the features; or robust, if a few targets are gross errors."
         ),
     ] = "learn",
-    mean: Annotated[
-        str, typer.Option(help="The mean function: constant, zero or linear.", metavar="constant|zero|linear")
-    ] = "constant",
+    mean: Annotated[str, typer.Option(help="The mean function: constant, zero or linear.")] = "constant",
     budget: BudgetOption = None,
     cache: Annotated[str, typer.Option(help="Memory for cached kernel tiles, such as 4GB.")] = "auto",
     threads: Annotated[

@@ -77,6 +77,12 @@ def _model(path: Path, as_json: bool) -> None:
     console.print(f"{one_line(str(path))}: {values['bytes'] / 1e6:.1f} MB, {len(layout.inputs)} inputs")
     for feature in layout.features:
         if feature.categories is not None:
-            console.print(f"categories of {feature.name!r}: {', '.join(map(repr, feature.categories))}")
+            known = [category for category in feature.categories if category]
+            console.print(f"categories of {feature.name!r}: {', '.join(map(repr, known))}")
+        elif feature.dates is not None:
+            parts = [name.removeprefix(f"{feature.name}: ") for name in feature.dates.names(feature.name)]
+            console.print(f"{feature.name!r} is a date, used as: {', '.join(parts)}")
+    if layout.missing != "refuse":
+        console.print(f"missing values: {layout.missing}")
     draw_model(values)
     draw_candidates(values["learned"]["candidates"])

@@ -29,6 +29,7 @@ class Feature:
     dates: Dates | None = None
     fill: float | None = None  # stands for a number that is missing, or a date; 0 allows missing categories
     indicator: bool = False  # whether an input says where the value was missing
+    percent: bool = False  # whether numbers had percent signs, so that 40 would mean something else
 
     @property
     def kind(self) -> str:
@@ -116,6 +117,7 @@ class Feature:
             else {"parts": list(self.dates.parts), "origin": self.dates.origin},
             "fill": self.fill,
             "indicator": self.indicator,
+            "percent": self.percent,
         }
 
     @staticmethod
@@ -132,6 +134,7 @@ class Feature:
             dates_from_json(value.get("dates")),
             None if fill is None else float(fill),
             value.get("indicator", False) is True,
+            value.get("percent", False) is True,
         )
 
 
@@ -147,6 +150,7 @@ def feature_of(table: Table, j: int, kind: str, missing: str, parts: str = AUTO)
         return None if np.isnan(values).all() else bare
     if kind == DATES:
         bare = replace(bare, dates=chosen(known, parts))
+    bare = replace(bare, percent=table.notes.count(("percent", j)) > 0)
     if missing != "impute":
         return bare
     return replace(bare, fill=float(np.median(known)), indicator=bool(np.isnan(values).any()))

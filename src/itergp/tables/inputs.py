@@ -76,8 +76,10 @@ class Inputs:
                 stop = rows - rows % size
                 yield from (_part(whole, i, i + size) for i in range(0, stop, size))
                 waiting, rows = [_part(whole, stop, None)], rows - stop
+            last = table
         if done != self.rows:
             raise StorageError(f"{self.path} has changed while it was read. Start again.")
+        self.layout.note_percent(last)
         if rows:
             yield _joined(waiting)
 
@@ -114,6 +116,7 @@ def training(table: Table, layout: Layout, advice: str = ADVICE, skip_bad: bool 
     """Rows that have all that is needed. How many have not, and why, is noted."""
     X, missing, bad = layout.rows(table, advice, skip_bad)
     y = layout.y(table, skip_bad)
+    layout.note_percent(table)
     bad |= np.isinf(y)
     unknown = np.isnan(y) & ~bad
     note_rows(table, missing & ~unknown, bad)

@@ -157,6 +157,15 @@ class Layout:
         j = self._target_place(head) if target else None
         return used if j is None else {j: NUMBERS} | used
 
+    def note_percent(self, table: Table) -> None:
+        """Say where a column has percent signs, and had none in the fit, or the other way round."""
+        for feature, j in zip(self.features, self._places(table), strict=True):
+            signs = table.notes.count(("percent", j)) > 0
+            if feature.kind == NUMBERS and signs != feature.percent and not table.missing(j).all():
+                here, there = ("has", "had none") if signs else ("has no", "had them")
+                said = f"{feature.name!r} {here} percent signs here, and {there} in the fit: 40 % is 0.4."
+                table.notes.add(("percent as in the fit", j), said)
+
     def _faults(self, table: Table, places: Sequence[int], skip_bad: bool) -> Faults:
         kinds = {j: f.kind for f, j in zip(self.features, places, strict=True) if f.categories is None}
         return Faults(table.names, kinds, missing=self.missing != "refuse", foreign=skip_bad)

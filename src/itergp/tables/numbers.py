@@ -47,6 +47,9 @@ def numbers_of(cells: Cells, decimal: str | None = None) -> Numbers:
         return Numbers(values)
     values, foreign, unusual = np.full(len(cells), np.nan), None, {}
     for i, cell in enumerate(cells):
+        if decimal != COMMA and is_number(cell) and math.isfinite(float(cell)):  # as most of them
+            values[i] = float(cell)
+            continue
         found = number(cell, decimal)
         if found is not None:
             values[i], how = found
