@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from itergp import InputError, MemoryLimitError, StorageError
-from itergp.tables import Inputs, Layout, read_table, write_table, writing_table
+from itergp.tables import Inputs, Layout, read_table, training, write_table, writing_table
 from itergp.tables.cells import Coded, Lines
 from itergp.tables.numbers import numbers_of
 from itergp.tables.pieces import Pieces
@@ -157,6 +157,9 @@ CELL = st.one_of(
     st.integers(-(10**30), 10**30).map(str),
     st.text(st.characters(codec="utf-8"), max_size=4),
     st.text('01.e-+_,"\n\r \t;?nN', max_size=6),
+    st.sampled_from(
+        ["1,5", "1,234", "1.234,5", "12 %", "1'234", "true", "4.0", "2024-01-31", "#", "\x1a", "#N/A"]
+    ),
     st.sampled_from(["", " ", "NA", "nan", "null", "?", "1.", ".5", "+1", "1e400", "1e-400", '"a"', "é"]),
 )
 
@@ -178,6 +181,39 @@ def test_any_cells_are_read_alike(tmp_path_factory, rows, separator, end, block,
         for text in ([], ["b"], ["a", "b"]):
             expected = outcome(path, "c", text, header=True, whole=True)
             assert outcome(path, "c", text, header=True) == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.lists(CELL, min_size=1, max_size=4), min_size=1, max_size=8),
+    st.sampled_from(["1;2;3", "1,5;2;3", "2024-01-31;2;3"]),
+    st.integers(8, 64),
+    st.sampled_from(["refuse", "drop", "impute"]),
+)
+def test_any_rows_are_skipped_dropped_and_filled_alike(tmp_path_factory, rows, plain, block, missing):
+    """Both readers find the same rows to be usable, fill the same values in, and count the same."""
+    content = "\n".join(["a;b;c", *[plain] * 60, *map(";".join, rows)]) + "\n"
+    path = written(tmp_path_factory.mktemp("rows"), content.encode("utf-8", "replace"))
+
+    def outcome(whole):
+        use = None if whole else lambda head: Layout.uses(head, "c", (), ["b"], missing=missing)
+        try:
+            table = read_table(path, True, (), use, skip_bad=True)
+            layout = Layout.of(table, "c", (), ["b"], missing=missing)
+            found = training(table, layout, skip_bad=True)
+        except InputError as error:
+            return str(error)
+        return (
+            layout,
+            found.X.tolist(),
+            found.y.tolist(),
+            found.kept.tolist(),
+            sorted(table.notes.sentences()),
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        hurried(patch, block)
+        assert outcome(False) == outcome(True)
 
 
 @pytest.mark.parametrize(
