@@ -199,6 +199,16 @@ def test_a_model_reads_dates_of_csv_parquet_and_frames_alike(tmp_path):
         frame_inputs(layout, frame.assign(when=range(90)))
 
 
+def test_a_cell_among_dates_that_is_none_is_named_and_a_damaged_row_hides_nothing(tmp_path):
+    content = ",day,y\n0,2020-01-01,1\n1,soon,2\n2,2020-01-03\n3,2020-01-04,4\n"
+    with pytest.raises(InputError, match=r"line 3, column 'day': 'soon' is not a date such as 2024-01-31"):
+        read(written(tmp_path, content.replace("2,2020-01-03\n", "")), "y")
+    table = read_table(written(tmp_path, content), skip_bad=True)
+    layout = Layout.of(table, "y")
+    assert layout.inputs == ["day: days since 2020-01-01"]
+    assert training(table, layout, skip_bad=True).X.tolist() == [[0.0], [3.0]]
+
+
 # Missing values.
 
 HOLES = "a,colour,y\n1,red,1\nNA,blue,2\n3,,3\n8,red,\nNaN,red,5\n"

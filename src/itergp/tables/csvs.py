@@ -60,7 +60,7 @@ def opened_csv(path: Path, file: TextIO, how: How) -> Csv:
     if not below:
         raise InputError(f"{path} has names but no rows below them; expected at least one row of numbers.")
     begins = below[0][0]
-    columns = dict(enumerate(zip(*(cells for _, cells in below[:LOOK]), strict=True)))
+    columns = dict(enumerate(zip(*_sound(below[:LOOK]), strict=True)))
     found = looked_at(Head(path, names, header, notes=notes), list(cells) if header else None, columns, how)
     return Csv(
         found,
@@ -217,7 +217,7 @@ def _cells(number: int) -> str:
 
 
 def _has_header(path: Path, rows: list[Row], known: Collection[str]) -> bool:
-    first, below = [cell.strip() for cell in rows[0][1]], [cells for _, cells in rows[1 : 1 + LOOK]]
+    first, below = [cell.strip() for cell in rows[0][1]], _sound(rows[1 : 1 + LOOK])
     if known and set(known) <= set(first):
         return True
     numbers_in_it = any(_is_data(cell) and not cell.endswith("%") for cell in first)
@@ -234,6 +234,11 @@ def _has_header(path: Path, rows: list[Row], known: Collection[str]) -> bool:
     if above_numbers or not below:
         return not numbers_in_it
     return not numbers_in_it and any(map(_is_text, first))
+
+
+def _sound(rows: Sequence[Row]) -> list[Sequence[str]]:
+    """The cells of rows that are not damaged."""
+    return [cells for _, cells in rows if cells[0] != DAMAGED]
 
 
 def _is_data(cell: str) -> bool:

@@ -83,9 +83,9 @@ def days(cell: str) -> float | None:
 
 
 def are_dates(cells: Cells) -> bool:
-    """Whether these cells of a column, of which some may be missing, are dates."""
+    """Whether most of these cells of a column are dates; then those that are none are errors in it."""
     known = [cell for cell in cells if not is_missing(cell)]
-    return bool(known) and all(days(cell) is not None for cell in known)
+    return 2 * sum(days(cell) is not None for cell in known) > len(known)
 
 
 def is_date_like(cell: str) -> bool:

@@ -70,7 +70,7 @@ def listed(names: Sequence[str]) -> str:
 
 def _wrong(cell: str, kind: str) -> str:
     if kind == DATES:
-        return "not a date such as 2024-01-31, as the cells above it are"
+        return "not a date such as 2024-01-31, as others in this column are"
     return "not finite; expected a finite number" if is_number(cell) else "not a number"
 
 

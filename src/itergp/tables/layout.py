@@ -216,7 +216,7 @@ class Layout:
         if not self.header:
             return []
         known = {*self.names, *self.dropped, *([self.target.name] if self.target else [])}
-        return [name for j, name in enumerate(table.names) if name not in known and j not in table.left_out]
+        return [name for name in table.names if name not in known]
 
     def _places(self, table: Head) -> list[int]:
         """The positions of the features in this table."""
