@@ -69,6 +69,16 @@ def inputs(name: str, value: ArrayLike, features: int | None = None) -> Array:
     return finite(name, X)
 
 
+def grouped_inputs(name: str, value: ArrayLike, features: int) -> Array:
+    """Inputs (n, d), or groups of them (b, q, d), which keep their shape."""
+    X = as_float64(name, value)
+    if X.ndim != 3:
+        return inputs(name, X, features)
+    if not X.shape[1]:
+        raise InputError(f"{name} has shape {X.shape}; expected (b, q, d): groups of at least one point.")
+    return inputs(name, X.reshape(-1, X.shape[2]), features).reshape(X.shape)
+
+
 def targets(name: str, value: ArrayLike, rows: int) -> Array:
     """Targets as a finite float64 array (n,) or (n, t)."""
     y = as_float64(name, value)

@@ -265,6 +265,13 @@ class Gram:
         """Of sum_ij W_ij k(x_i, x'_j) at any points, for dense weights; also in X0."""
         return self.engine.weighted(self.kernel, self._centred(X0), self._centred(X1), W)
 
+    def input_gradient(self, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Of sum_ij W_ij k(x_i, x'_j) in X0, at any points."""
+        with blas_threads(self.compute.threads):
+            out = self.engine.in_inputs(self.kernel, self._centred(X0), self._centred(X1), W)
+        self.work.add(0, W.size)
+        return self._checked(out)
+
     def symmetric_gradient(self, W: np.ndarray, tick: Tick = no_tick) -> Slopes:
         """Of sum_ij W_ij k(x_i, x_j), for a symmetric W of which the lower half is read."""
         return self.engine.weighted_symmetric(self.kernel, self._centred(self.X), W, tick)

@@ -17,6 +17,7 @@ from scipy.linalg.lapack import dpotrf
 
 from itergp.limits import JOINT_POINTS
 from itergp.linalg.compute import require_bytes
+from itergp.posterior.gradients import Gradients, Pull, gradients, of_joint, pulled
 from itergp.posterior.joint import Estimates, LocalSamples
 from itergp.posterior.sampling import joint_draws, require_draws
 from itergp.validate import count
@@ -98,6 +99,21 @@ class JointPosterior:
             out = (out + out.T) / 2
             np.fill_diagonal(out, self._var(at0, w0))
         return out
+
+    def gradients(self, X: ArrayLike) -> Gradients:
+        """The gradients of `mean` and `var` in the inputs, at each point."""
+        return gradients(self, self.posterior._inputs(X), self.posterior._targets)
+
+    def pullback(
+        self, X: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
+    ) -> np.ndarray:
+        """The gradient in X of a function of `mean(X)` and `cov(X)`, from its slopes in these: a
+        vector-Jacobian product, in the shape of X.
+
+        X may be (b, q, d), b groups of q points, with `cov` (b, q, q) for the covariances of each group.
+        """
+        pull = Pull.of(self.posterior._groups(X), self.posterior._targets, mean, cov)
+        return pulled(self.posterior, pull, lambda some: of_joint(self, some)).reshape(np.shape(X))
 
     def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the latent function at X, (size, m) or (size, m, t): exact up to 2,000 points,

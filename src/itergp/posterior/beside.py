@@ -44,6 +44,17 @@ def draws(processes: Sequence[Any], X: ArrayLike, size: int, seed: int) -> np.nd
     return beside([one.sample(X, size, own) for one, own in seeds])
 
 
+def pulled_each(
+    processes: Sequence[Any], X: ArrayLike, mean: ArrayLike | None, cov: ArrayLike | None
+) -> np.ndarray:
+    """The sum of the pullbacks of one process per target; targets come last in the slopes."""
+    found = []
+    for t, one in enumerate(processes):
+        some = [None if slopes is None else np.asarray(slopes)[..., t] for slopes in (mean, cov)]
+        found.append(one.pullback(X, *some))
+    return np.sum(found, axis=0)
+
+
 def _seeds(seed: int, targets: int) -> list[int]:
     """Targets are independent given the hyper-parameters."""
     return np.random.default_rng(seed).integers(2**53, size=targets).tolist()

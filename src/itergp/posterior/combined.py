@@ -13,6 +13,7 @@ from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.posterior.around import LIMIT, JointPosterior
 from itergp.posterior.at import At, Path
+from itergp.posterior.gradients import Gradients, Pull, gradients, of_global, pulled
 from itergp.posterior.local import LocalPosterior
 from itergp.posterior.prepared import Prepared
 from itergp.posterior.sampling import SampleFunction, sample, sample_function
@@ -26,7 +27,7 @@ from itergp.solver.run import Callback, solve
 from itergp.solver.schedule import default_actions, default_policy
 from itergp.solver.state import State, Status, Step
 from itergp.solver.stopping import MaxActions, StoppingCriterion
-from itergp.validate import count, inputs, noise_variance
+from itergp.validate import count, grouped_inputs, inputs, noise_variance
 
 NEW_ROWS = 1000  # `extend` acts on each new row up to this number; beyond, on this number of them at random
 
@@ -122,6 +123,30 @@ class Posterior:
 
     def _inputs(self, X: ArrayLike, name: str = "X") -> np.ndarray:
         return inputs(name, X, self.problem.X.shape[1])
+
+    def gradients(self, X: ArrayLike) -> Gradients:
+        """The gradients of `mean` and `var` in the inputs, at each point."""
+        return gradients(self, self._inputs(X), self._targets)
+
+    def pullback(
+        self, X: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
+    ) -> np.ndarray:
+        """The gradient in X of a function of `mean(X)` and `cov(X)`, from its slopes in these: a
+        vector-Jacobian product, in the shape of X.
+
+        X may be (b, q, d), b groups of q points, with `cov` (b, q, q) for the covariances of each group.
+        """
+        pull = Pull.of(self._groups(X), self._targets, mean, cov)
+        return pulled(self, pull, lambda some: of_global(self.at(some.points), some)).reshape(np.shape(X))
+
+    @property
+    def _targets(self) -> int:
+        """0 if y is a vector."""
+        return 0 if self.problem.y.ndim == 1 else self.problem.targets
+
+    def _groups(self, X: ArrayLike) -> np.ndarray:
+        """Points, or groups of points."""
+        return grouped_inputs("X", X, self.problem.X.shape[1])
 
     # More computation, more data.
 

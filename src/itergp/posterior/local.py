@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from itergp.limits import JOINT_POINTS
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.local import Neighbourhoods
+from itergp.posterior.gradients import Gradients, Pull, gradients, of_local, pulled
 from itergp.posterior.joint import Estimates, LocalSamples, covariance
 from itergp.posterior.sampling import joint_draws, require_draws
 from itergp.solver.problem import Problem
@@ -69,6 +70,23 @@ class LocalPosterior:
         the points."""
         at0 = self.at(self.posterior._inputs(X0, "X0"))
         return covariance(at0, None if X1 is None else self.at(self.posterior._inputs(X1, "X1")))
+
+    def gradients(self, X: ArrayLike) -> Gradients:
+        """The gradients of `mean` and `var` in the inputs, at each point."""
+        return gradients(self, self.posterior._inputs(X), self.posterior._targets)
+
+    def pullback(
+        self, X: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
+    ) -> np.ndarray:
+        """The gradient in X of a function of `mean(X)` and `cov(X)`, from its slopes in these: a
+        vector-Jacobian product, in the shape of X.
+
+        X may be (b, q, d), b groups of q points, with `cov` (b, q, q) for the covariances of each group.
+        """
+        pull = Pull.of(self.posterior._groups(X), self.posterior._targets, mean, cov)
+        return pulled(self.posterior, pull, lambda some: of_local(self.at(some.points), some)).reshape(
+            np.shape(X)
+        )
 
     def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the latent function at X, (size, m) or (size, m, t): exact up to 2,000 points,
@@ -122,6 +140,17 @@ class LocalActions:
         """Update means (points, t) and variances by the local actions; `residual` is that of the rows."""
         if self.J.size:
             self.problem.gram.act_locally(self.given, residual, mean, variance)
+
+    def solved(self, R: np.ndarray) -> np.ndarray:
+        """S_J^{-1} r for each point, (points, neighbours), where S_J is what the actions leave of K_hat."""
+        out = np.empty(R.shape)
+        with blas_threads(1):
+            for start in range(0, len(self.X), FEW):
+                some = slice(start, start + FEW)
+                L_J, _ = self.problem.gram.local_factor(self.given, some)
+                half = np.linalg.solve(L_J, R[some, :, None])
+                out[some] = np.linalg.solve(L_J.swapaxes(1, 2), half)[:, :, 0]
+        return out
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """L^T g and g_J for each point, where the mean is mu(x) + c^T b with c = Q g + E_J g_J.

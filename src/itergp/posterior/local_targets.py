@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from itergp.posterior.around import JointPosterior
 from itergp.posterior.at import LocalAt
-from itergp.posterior.beside import TargetSamples, beside, draws, each_field
+from itergp.posterior.beside import TargetSamples, beside, draws, each_field, pulled_each
+from itergp.posterior.gradients import Gradients
 from itergp.posterior.joint import covariance
 from itergp.posterior.local import LocalPosterior
 from itergp.posterior.uncertainty import Certificate, Decomposition
@@ -48,6 +49,17 @@ class LocalTargets:
             return beside([covariance(at) for at in self.at(X0).each()])
         both = zip(self.at(X0).each(), self.at(self.posterior.shared._inputs(X1, "X1")).each(), strict=True)
         return beside([covariance(at0, at1) for at0, at1 in both])
+
+    def gradients(self, X: ArrayLike) -> Gradients:
+        """The gradients of `mean` and `var` in the inputs, at each point: (m, d, t)."""
+        found = [one.gradients(X) for one in self.each]
+        return Gradients(beside([one.mean for one in found]), beside([one.var for one in found]))
+
+    def pullback(
+        self, X: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
+    ) -> np.ndarray:
+        """See `Posterior.pullback`; the slopes `cov` have one more axis, for the targets."""
+        return pulled_each(self.each, X, mean, cov)
 
     def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the latent functions at X: (size, m, t)."""
@@ -119,6 +131,17 @@ class JointTargets:
 
     def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
         return beside([one.cov(X0, X1) for one in self.each])
+
+    def gradients(self, X: ArrayLike) -> Gradients:
+        """The gradients of `mean` and `var` in the inputs, at each point: (m, d, t)."""
+        found = [one.gradients(X) for one in self.each]
+        return Gradients(beside([one.mean for one in found]), beside([one.var for one in found]))
+
+    def pullback(
+        self, X: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
+    ) -> np.ndarray:
+        """See `Posterior.pullback`; the slopes `cov` have one more axis, for the targets."""
+        return pulled_each(self.each, X, mean, cov)
 
     def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the latent functions at X: (size, m, t)."""

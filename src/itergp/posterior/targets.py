@@ -17,8 +17,9 @@ from itergp.errors import InputError
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.posterior.around import LIMIT, JointPosterior
 from itergp.posterior.at import At, Path
-from itergp.posterior.beside import TargetSamples, beside, draws, each_field, of_targets
+from itergp.posterior.beside import TargetSamples, beside, draws, each_field, of_targets, pulled_each
 from itergp.posterior.combined import Posterior
+from itergp.posterior.gradients import Gradients
 from itergp.posterior.local_targets import JointTargets, LocalTargets
 from itergp.posterior.uncertainty import Certificate, Decomposition, Share
 from itergp.solver.more_data import target_beliefs
@@ -90,6 +91,17 @@ class TargetPosterior:
 
     def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
         return beside([one.cov(X0, X1) for one in self.each])
+
+    def gradients(self, X: ArrayLike) -> Gradients:
+        """The gradients of `mean` and `var` in the inputs, at each point: (m, d, t)."""
+        found = [one.gradients(X) for one in self.each]
+        return Gradients(beside([one.mean for one in found]), beside([one.var for one in found]))
+
+    def pullback(
+        self, X: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
+    ) -> np.ndarray:
+        """See `Posterior.pullback`; the slopes `cov` have one more axis, for the targets."""
+        return pulled_each(self.each, X, mean, cov)
 
     def path(self, X: ArrayLike, ranks: Sequence[int] | None = None) -> Path:
         found = [at.path(ranks) for at in self.at(X).each()]

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from itergp.errors import InputError
 from itergp.prior.kernel import Kernel
-from itergp.prior.means import Mean, Zero
+from itergp.prior.means import Mean, Zero, by_differences
 from itergp.validate import count, inputs
 
 
@@ -58,6 +58,11 @@ class Prior:
 
     def var(self, X: ArrayLike) -> np.ndarray:
         return np.asarray(self.kernel.diagonal(inputs("X", X)), dtype=np.float64)
+
+    def mean_pullback(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """The gradient of sum_it slopes_it mu_t(x_i) in X, for slopes (n, t)."""
+        mean = self.mean_function
+        return mean.pullback(X, slopes) if isinstance(mean, Mean) else by_differences(mean, X, slopes)
 
     def cov(self, X0: ArrayLike, X1: ArrayLike | None = None) -> np.ndarray:
         X0 = inputs("X0", X0)

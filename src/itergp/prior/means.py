@@ -1,6 +1,7 @@
 """Prior mean functions mu(x)."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,22 @@ class Mean(ABC):
     @abstractmethod
     def __call__(self, X: np.ndarray) -> np.ndarray: ...
 
+    def pullback(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """The gradient of sum_it slopes_it mu_t(x_i) in X; `slopes` is (n, t). Correct for any function;
+        override it if there is a formula."""
+        return by_differences(self, X, slopes)
+
+
+def by_differences(mean: Callable[[np.ndarray], np.ndarray], X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """`Mean.pullback` by central differences."""
+    out = np.zeros_like(X)
+    for f in range(X.shape[1]):
+        h = np.zeros(X.shape[1])
+        h[f] = 1e-6 * max(1.0, float(np.abs(X[:, f]).max()))
+        change = np.asarray(mean(X + h), dtype=np.float64) - mean(X - h)
+        out[:, f] = (slopes * change.reshape(len(X), -1)).sum(axis=1) / (2.0 * h[f])
+    return out
+
 
 @dataclass(frozen=True, eq=False)
 class Zero(Mean):
@@ -23,6 +40,9 @@ class Zero(Mean):
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         return np.zeros(X.shape[0])
+
+    def pullback(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        return np.zeros_like(X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +61,9 @@ class ConstantMean(Mean):
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         return np.broadcast_to(self.value, (X.shape[0], *np.shape(self.value))).copy()
+
+    def pullback(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        return np.zeros_like(X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,3 +103,7 @@ class LinearMean(Mean):
                 f"{X.shape[1]}."
             )
         return X @ self.weights + self.intercept
+
+    def pullback(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        one = self.weights.ndim == 1  # the same for all targets
+        return np.outer(slopes.sum(axis=1), self.weights) if one else slopes @ self.weights.T

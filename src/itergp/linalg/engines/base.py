@@ -124,6 +124,14 @@ class Engine(ABC):
         jax = registry.autodiff(kernel, X0.shape[1])
         return jax.weighted(kernel, X0, X1, W) if jax else differences.gradient(kernel, X0, X1, W)
 
+    def in_inputs(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Gradient of sum_ij W_ij k(x_i, x'_j) in X0 alone, for dense weights: what predictions need. Uses the
+        native code if it supports the kernel, whatever the engine."""
+        native = registry.native()
+        if native and native.differentiates(kernel):
+            return native.in_inputs(kernel, X0, X1, W)
+        return self.weighted(kernel, X0, X1, W)[1]
+
     def weighted_symmetric(
         self, kernel: Kernel, X: np.ndarray, W: np.ndarray, tick: Tick = no_tick
     ) -> Slopes:

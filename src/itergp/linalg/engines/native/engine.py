@@ -15,7 +15,7 @@ import numpy as np
 
 from itergp.linalg.engines.base import Conditionals, Engine, Tick, TileCache, no_tick
 from itergp.linalg.engines.native import _tiles, linear, local, neighbours
-from itergp.linalg.engines.native.gradients import gradient, symmetric_gradient
+from itergp.linalg.engines.native.gradients import gradient, input_gradient, symmetric_gradient
 from itergp.linalg.engines.native.layout import BLOCK, blocks, padded, unpadded
 from itergp.linalg.engines.native.leaves import Leaf, differentiable_leaves, leaves
 from itergp.linalg.engines.native.pace import paced
@@ -143,6 +143,10 @@ class NativeEngine(Engine):
     ) -> tuple[Kernel, np.ndarray]:
         found = gradient(kernel, X0, X1, A, B, self._threads())
         return super().gradient(kernel, X0, X1, A, B) if found is None else found
+
+    def in_inputs(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> np.ndarray:
+        found = input_gradient(kernel, X0, X1, W, self._threads())
+        return self.weighted(kernel, X0, X1, W)[1] if found is None else found
 
     def weighted_symmetric(
         self, kernel: Kernel, X: np.ndarray, W: np.ndarray, tick: Tick = no_tick

@@ -51,6 +51,22 @@ def gradient(
     return with_parameters(kernel, slopes_of(found, constants, total), check=False), in_inputs
 
 
+def input_gradient(
+    kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray, threads: int
+) -> np.ndarray | None:
+    """See `Engine.in_inputs`; None if the kernel is not made of leaves. A group of rows at a time, whose
+    weights are I W."""
+    if differentiable_leaves(kernel) is None:
+        return None
+    out = np.zeros_like(X0)
+    for start in range(0, len(X0), GROUP):
+        some = slice(start, start + GROUP)
+        found = gradient(kernel, X0[some], X1, np.eye(len(X0[some])), W[some].T, threads)
+        assert found is not None
+        out[some] = found[1]
+    return out
+
+
 def symmetric_gradient(
     kernel: Kernel, X: np.ndarray, W: np.ndarray, threads: int, tick: Tick
 ) -> Slopes | None:
