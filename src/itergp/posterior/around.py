@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dpotrf
 
 from itergp.limits import JOINT_POINTS
 from itergp.linalg.compute import require_bytes
-from itergp.posterior.gradients import Gradients, Pull, gradients, of_joint, pulled
+from itergp.posterior.gradients import Gradients, Pull, Seen, Weights, gradients, of_joint, pulled
 from itergp.posterior.joint import Estimates, LocalSamples
 from itergp.posterior.sampling import joint_draws, require_draws
 from itergp.validate import count
@@ -82,6 +82,18 @@ class JointPosterior:
         at = self.posterior.at(X)
         return self._var(at, self._weights(at))
 
+    def marginals(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """`mean` and `var`, which share most of their work."""
+        at, state = self.posterior.at(X), self.posterior.state
+        w = self._weights(at)
+        update = at.W.T @ state.z[: state.rank] + w.T @ self.z
+        return self.posterior.problem.with_prior_mean(at.X, update), self._var(at, w)
+
+    def explained(self, X: np.ndarray) -> np.ndarray:
+        """W with k_joint(X, X) = k(X, X) - W^T W."""
+        at = self.posterior.at(X)
+        return np.concatenate([at.W, self._weights(at)])
+
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
         """The variance of a new observation: latent plus noise (by default that of the training data)."""
         return self.var(X) + self.posterior.noise_at(self.posterior._inputs(X), noise)
@@ -112,8 +124,15 @@ class JointPosterior:
 
         X may be (b, q, d), b groups of q points, with `cov` (b, q, q) for the covariances of each group.
         """
-        pull = Pull.of(self.posterior._groups(X), self.posterior._targets, mean, cov)
-        return pulled(self.posterior, pull, lambda some: of_joint(self, some)).reshape(np.shape(X))
+        pull, seen = (
+            Pull.of(self.posterior._groups(X), self.posterior._targets, mean, cov),
+            Seen.of(self.posterior),
+        )
+        return pulled(self.posterior, pull, lambda some: self.pulled_weights(some, seen)).reshape(np.shape(X))
+
+    def pulled_weights(self, pull: Pull, seen: Seen) -> Weights:
+        """The weights of the data in a gradient."""
+        return of_joint(self, pull, seen)
 
     def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the latent function at X, (size, m) or (size, m, t): exact up to 2,000 points,

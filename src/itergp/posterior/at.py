@@ -10,6 +10,7 @@ import numpy as np
 from itergp.errors import InputError
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.neighbours import distinct
+from itergp.posterior.joint import Estimates
 from itergp.posterior.local import LocalActions, candidates
 from itergp.posterior.uncertainty import Certificate, Decomposition, certify, decompose
 
@@ -200,6 +201,10 @@ class LocalAt:
         H = posterior._prepared.weights(rows)
         jitter = posterior._prepared.rounding(self.neighbours)
         return LocalActions(posterior.problem, self.X[some], self.at.W[:, some], rows, J, H, jitter)
+
+    def estimates(self) -> Estimates:
+        """The mean at each point as weights of the actions."""
+        return Estimates.of(self)
 
     def decompose(self, method: str = "auto", passes: int | None = None) -> Decomposition:
         return decompose(self.at, self.var, self.neighbours, method, passes)

@@ -64,6 +64,11 @@ class Posterior:
     state: State
     policy: Any = None
 
+    @property
+    def posterior(self) -> "Posterior":
+        """Itself, as `local` and `around` have the posterior whose actions they share."""
+        return self
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_prepared"}
 
@@ -86,6 +91,14 @@ class Posterior:
     def var(self, X: ArrayLike) -> np.ndarray:
         """k_i(x, x), the variance of the latent function. Cost O(m n i)."""
         return self.at(X).var
+
+    def marginals(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """`mean` and `var`, which share most of their work."""
+        return self.at(X).marginals
+
+    def explained(self, X: np.ndarray) -> np.ndarray:
+        """W with k_i(X, X) = k(X, X) - W^T W."""
+        return self.at(X).W
 
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
         """The variance of a new observation: latent plus noise (by default that of the training data)."""

@@ -1,7 +1,7 @@
 """Gradients in the inputs: of means and variances, and of any function of means and covariances.
 
-With its actions held fixed, a process is a smooth function of where it is asked. Its mean is mu(x) + k_x^T P b
-and its error at x' is f(x') - mu(x') - c_{x'}^T b with c_{x'} = P k_{x'}, so that
+With its actions held fixed, a process is a smooth function of where it is asked. Its mean is
+mu(x) + k_x^T P b, and its error at x' is f(x') - mu(x') - c_{x'}^T b with c_{x'} = P k_{x'}, so that
 
     d mean(x) = d mu(x) + d k_x^T P b,    d cov(x, x') = d k(x, x') - d k_x^T c_{x'}.
 
@@ -14,6 +14,7 @@ gradient shows; `posterior.around(X)` has none.
 At a row of the data, a kernel such as Matern12 has no derivative: its part counts as 0 there.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +23,13 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from itergp.errors import InputError
-from itergp.posterior.joint import Estimates
 from itergp.validate import as_float64, finite
 
 if TYPE_CHECKING:
     from itergp.posterior.around import JointPosterior
     from itergp.posterior.at import At, LocalAt
     from itergp.posterior.combined import Posterior
+    from itergp.posterior.joint import Estimates
 
 POINTS = 64  # at once: n weights for each
 
@@ -89,6 +90,19 @@ class Pull:
 
 
 @dataclass(frozen=True, eq=False)
+class Seen:
+    """What is estimated, as the actions see it: the targets of a posterior, or those of draws from it."""
+
+    z: np.ndarray  # L^{-1} Q^T b, (r, t)
+    residual: Callable[[np.ndarray], np.ndarray]  # what the actions leave of b at some rows, (rows, t)
+
+    @staticmethod
+    def of(posterior: "Posterior") -> "Seen":
+        state = posterior.state
+        return Seen(state.z[: state.rank], lambda rows: state.residual[rows])
+
+
+@dataclass(frozen=True, eq=False)
 class Weights:
     """Weights of the data at each point: Q L^{-T} g on all actions, and `own` on some rows."""
 
@@ -109,8 +123,14 @@ def gradients(process: Any, X: np.ndarray, targets: int) -> Gradients:
     return Gradients(mean[:, 0], var[:, 0])
 
 
-def pulled(posterior: "Posterior", pull: Pull, weights: Any) -> np.ndarray:
+def pulled(posterior: "Posterior", pull: Pull, weights: Callable[[Pull], Weights]) -> np.ndarray:
     """The gradient in X, (b, q, d); `weights(pull)` are those of some groups."""
+    of_prior = posterior.problem.prior.mean_pullback(pull.points, pull.means)
+    return of_prior.reshape(pull.X.shape) + pulled_update(posterior, pull, weights)
+
+
+def pulled_update(posterior: "Posterior", pull: Pull, weights: Callable[[Pull], Weights]) -> np.ndarray:
+    """Without the prior mean."""
     found = [_pulled(posterior, part, weights(part)) for part in pull.parts()]
     return np.concatenate([np.zeros((0, *pull.X.shape[1:])), *found])
 
@@ -122,7 +142,6 @@ def _pulled(posterior: "Posterior", pull: Pull, weights: Weights) -> np.ndarray:
     rows = np.flatnonzero(of_rows.any(axis=1))
     places = np.concatenate([X, problem.X[rows]])
     slopes = problem.gram.input_gradient(X, places, np.hstack([pull.between(), of_rows[rows].T]))
-    slopes += problem.prior.mean_pullback(X, pull.means)
     return slopes.reshape(pull.X.shape)
 
 
@@ -133,32 +152,31 @@ def of_global(at: "At", pull: Pull) -> Weights:
     return Weights(z @ pull.means.T - pull.mixed(at.W), *none)
 
 
-def of_joint(process: "JointPosterior", pull: Pull) -> Weights:
-    """The same with the shared rows: on these P b is a = L_U^{-T} z_U, and g is z - H^T a."""
+def of_joint(process: "JointPosterior", pull: Pull, seen: Seen) -> Weights:
+    """The same with the shared rows: on these P b is a = (L_U L_U^T)^{-1} r_U, and g is z - H^T a."""
     found = process.estimates(pull.points)
-    a = scipy.linalg.solve_triangular(process.L, process.z, lower=True, trans=1, check_finite=False)
-    z = process.posterior.state.z[: process.posterior.rank] - process.H.T @ a
+    a = scipy.linalg.cho_solve((process.L, True), seen.residual(process.rows), check_finite=False)
+    z = seen.z - process.H.T @ a
     own = a @ pull.means.T - pull.mixed(np.asarray(found.A).T)
     return Weights(z @ pull.means.T - pull.mixed(found.w), process.rows, own)
 
 
-def of_local(at: "LocalAt", pull: Pull) -> Weights:
+def of_local(at: "LocalAt", pull: Pull, seen: Seen) -> Weights:
     """With rows of its own at each point: of P b and of P u, where u is what the estimate at another point of
     the group leaves of k there, the weights on these rows are a = S_J^{-1} r_J."""
-    state, found, actions = at.at.posterior.state, Estimates.of(at), at.actions()
-    residual = state.residual[actions.rows]
-    rest = np.einsum("pjt,pt->pj", residual[actions.J], pull.means)
+    found, actions = at.estimates(), at.actions()
+    rest = np.einsum("pjt,pt->pj", seen.residual(actions.rows)[actions.J], pull.means)
     if pull.X.shape[1] > 1:
         rest -= _unexplained(at, found, pull)
     a = actions.solved(rest)
     A = found.A.T.toarray()
     own = -pull.mixed(A)
     np.add.at(own, (actions.J, np.arange(len(at.X))[:, None]), a)
-    g = state.z[: state.rank] @ pull.means.T - pull.mixed(found.w)
+    g = seen.z @ pull.means.T - pull.mixed(found.w)
     return Weights(g - np.einsum("pjr,pj->rp", actions.H[actions.J], a), actions.rows, own)
 
 
-def _unexplained(at: "LocalAt", found: Estimates, pull: Pull) -> np.ndarray:
+def _unexplained(at: "LocalAt", found: "Estimates", pull: Pull) -> np.ndarray:
     """u_J for each point, (points, neighbours), summed over the others of its group with their slopes: u is
     k(X, x') - K_hat c_{x'}, which vanishes at the rows of x' itself."""
     problem, actions, q = at.at.posterior.problem, at.actions(), pull.X.shape[1]

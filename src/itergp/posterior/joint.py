@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.gram import Gram
+from itergp.posterior.gradients import Pull, Seen, Weights, pulled_update
 from itergp.posterior.sampling import Features, PriorDraws, accuracy, projected
 from itergp.solver.problem import Problem
 
@@ -99,6 +100,10 @@ def _spread_between(problem: Problem, one: Estimates, other: Estimates) -> np.nd
     return out
 
 
+def _slices(points: int) -> list[slice]:
+    return [slice(start, start + POINTS) for start in range(0, points, POINTS)]
+
+
 class Estimating(Protocol):
     """A process whose means are linear estimates from a posterior's actions and some rows."""
 
@@ -108,6 +113,8 @@ class Estimating(Protocol):
     def estimates(self, X: np.ndarray) -> Estimates: ...
 
     def var(self, X: ArrayLike) -> np.ndarray: ...
+
+    def pulled_weights(self, pull: Pull, seen: Seen) -> Weights: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,13 +146,32 @@ class LocalSamples:
 
     def __call__(self, X: ArrayLike) -> np.ndarray:
         X = self.process.posterior._inputs(X)
-        draws = [self._draws(X[start : start + POINTS]) for start in range(0, len(X), POINTS)]
+        draws = [self._draws(X[some]) for some in _slices(len(X))]
         return self.prior.with_prior_mean(X, np.concatenate(draws))
 
     def _draws(self, X: np.ndarray) -> np.ndarray:
         found = self.process.estimates(X)
         misfit = self._misfit(found.rows) - np.sqrt(found.jitter) * self.rounding[found.rows]
         return self.prior.at(X) + found.w.T @ self.z + found.A @ misfit
+
+    def pullback(self, X: ArrayLike, slopes: ArrayLike) -> np.ndarray:
+        """The gradient in X of a function of the draws at X, from its slopes in these: in the shape of X."""
+        X, posterior = self.process.posterior._inputs(X), self.process.posterior
+        S = self.prior.by_point(slopes, len(X))
+        found = [self._pullback(posterior, X[some], S[some]) for some in _slices(len(X))]
+        return np.concatenate(found) + self.prior.pullback(X, S)
+
+    def _pullback(self, posterior: "Posterior", X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """That of c_x^T (b - y'): the mean of a posterior whose targets are these."""
+        jitter = self.process.estimates(X).jitter
+
+        def residual(rows: np.ndarray) -> np.ndarray:
+            misfit = self._misfit(rows) - np.sqrt(jitter) * self.rounding[rows]
+            return misfit - posterior._prepared.weights(rows) @ self.z
+
+        none = np.zeros((len(X), 1, 1))
+        pull, seen = Pull(X[:, None], slopes[:, None], none), Seen(self.z, residual)
+        return pulled_update(posterior, pull, lambda some: self.process.pulled_weights(some, seen))[:, 0]
 
     def _misfit(self, rows: np.ndarray) -> np.ndarray:
         """b - y' at some rows: made when they are first asked for, and kept."""

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from itergp.limits import JOINT_POINTS
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.local import Neighbourhoods
-from itergp.posterior.gradients import Gradients, Pull, gradients, of_local, pulled
+from itergp.posterior.gradients import Gradients, Pull, Seen, Weights, gradients, of_local, pulled
 from itergp.posterior.joint import Estimates, LocalSamples, covariance
 from itergp.posterior.sampling import joint_draws, require_draws
 from itergp.solver.problem import Problem
@@ -83,10 +83,15 @@ class LocalPosterior:
 
         X may be (b, q, d), b groups of q points, with `cov` (b, q, q) for the covariances of each group.
         """
-        pull = Pull.of(self.posterior._groups(X), self.posterior._targets, mean, cov)
-        return pulled(self.posterior, pull, lambda some: of_local(self.at(some.points), some)).reshape(
-            np.shape(X)
+        pull, seen = (
+            Pull.of(self.posterior._groups(X), self.posterior._targets, mean, cov),
+            Seen.of(self.posterior),
         )
+        return pulled(self.posterior, pull, lambda some: self.pulled_weights(some, seen)).reshape(np.shape(X))
+
+    def pulled_weights(self, pull: Pull, seen: Seen) -> Weights:
+        """The weights of the data in a gradient."""
+        return of_local(self.at(pull.points), pull, seen)
 
     def sample(self, X: ArrayLike, size: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the latent function at X, (size, m) or (size, m, t): exact up to 2,000 points,
@@ -105,7 +110,7 @@ class LocalPosterior:
 
     def estimates(self, X: np.ndarray) -> Estimates:
         """The mean at X as weights of the actions."""
-        return Estimates.of(self.at(X))
+        return self.at(X).estimates()
 
     def decompose(self, X: ArrayLike, method: str = "auto", passes: int | None = None) -> "Decomposition":
         """Combined variance = mathematical + computational; see `Posterior.decompose`."""

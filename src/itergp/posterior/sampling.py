@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp.errors import InputError
 from itergp.limits import JOINT_POINTS
 from itergp.linalg.compute import require_bytes
 from itergp.prior.gp import gaussian_draws
 from itergp.prior.kernel import Kernel, RandomFeatures
+from itergp.prior.means import by_differences
 from itergp.solver.problem import Problem
+from itergp.validate import as_float64, finite
 
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
@@ -70,6 +73,15 @@ class SampleFunction:
         support = posterior.state.basis.support()
         update = posterior.problem.gram.cross(X, self.weights, support)
         return self.prior.with_prior_mean(X, self.prior.at(X) + update)
+
+    def pullback(self, X: ArrayLike, slopes: ArrayLike) -> np.ndarray:
+        """The gradient in X of a function of the draws at X, from its slopes in these: in the shape of X."""
+        X = self.posterior._inputs(X)
+        S = self.prior.by_point(slopes, len(X))
+        rows = np.flatnonzero(self.weights.any(axis=1))
+        problem = self.posterior.problem
+        update = problem.gram.input_gradient(X, problem.X[rows], S @ self.weights[rows].T)
+        return self.prior.pullback(X, S) + update
 
     def var(self, X: ArrayLike) -> np.ndarray:
         """The variance of these draws at X, given the features; `posterior.var(X)` if the features were
@@ -154,6 +166,20 @@ class PriorDraws:
     def at(self, X: np.ndarray) -> np.ndarray:
         """f'(X), (m, size * t)"""
         return self.features.draws(X, self.loads)
+
+    def pullback(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """The gradient of sum slopes * (f'(X) + mu(X)) in X, for slopes (m, size * t); of f' by central
+        differences, as features are any functions."""
+        each = slopes.reshape(len(X), self.size, self.problem.targets).sum(axis=1)
+        return by_differences(self.at, X, slopes) + self.problem.prior.mean_pullback(X, each)
+
+    def by_point(self, values: ArrayLike, points: int) -> np.ndarray:
+        """Values at draws, (size, m) or (size, m, t), as (m, size * t)."""
+        found = finite("slopes", as_float64("slopes", values))
+        shape = (self.size, points) if self.problem.y.ndim == 1 else (self.size, points, self.problem.targets)
+        if found.shape != shape:
+            raise InputError(f"slopes has shape {found.shape}; expected {shape}: that of the draws.")
+        return found.swapaxes(0, 1).reshape(points, -1)
 
     def misfit(self, rows: np.ndarray) -> np.ndarray:
         """b - y' at some rows, (rows, size * t): the targets of each draw are adjacent."""

@@ -125,8 +125,8 @@ class Engine(ABC):
         return jax.weighted(kernel, X0, X1, W) if jax else differences.gradient(kernel, X0, X1, W)
 
     def in_inputs(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Gradient of sum_ij W_ij k(x_i, x'_j) in X0 alone, for dense weights: what predictions need. Uses the
-        native code if it supports the kernel, whatever the engine."""
+        """Gradient of sum_ij W_ij k(x_i, x'_j) in X0 alone, for dense weights: what predictions need. The
+        native code serves every engine, if it supports the kernel."""
         native = registry.native()
         if native and native.differentiates(kernel):
             return native.in_inputs(kernel, X0, X1, W)
