@@ -13,13 +13,15 @@ from itergp.botorch.outputs import Output
 from itergp.errors import InputError
 from itergp.estimator import IterGPRegressor
 from itergp.posterior.around import LIMIT
+from itergp.solver.policies import UnitVector
 
 REFIT = 0.25  # hyper-parameters are learned again when there are more rows by this share
 
 
 def default_regressor() -> IterGPRegressor:
-    """Matern 5/2 with a lengthscale for each input, as is usual for optimisation."""
-    return IterGPRegressor(kernel="matern52")
+    """Matern 5/2 with a lengthscale for each input, as is usual for optimisation. Beyond 2,048 rows the
+    shared actions are on a few rows, so that the time of a prediction does not depend on that of the others."""
+    return IterGPRegressor(kernel="matern52", policy=UnitVector("pivoted", block_size=128))
 
 
 class IterGPModel(ProcessModel):
