@@ -1,6 +1,6 @@
 """Bayesian optimisation with `itergp.botorch.IterGPModel` beside BoTorch's SingleTaskGP.
 
-    python benchmarks/bayesian_optimisation.py regret   # branin and Hartmann 6, 100 evaluations, several seeds
+    python benchmarks/bayesian_optimisation.py regret   # branin and Hartmann 6, 100 evaluations, five seeds
     python benchmarks/bayesian_optimisation.py steps    # seconds per step after 100, 1,000 and 5,000
     python benchmarks/bayesian_optimisation.py long     # one run to 5,000 evaluations, with noise
     python benchmarks/bayesian_optimisation.py tables   # what was recorded
@@ -222,8 +222,8 @@ def tables():
             wall, processor = np.median(np.array(r["seconds"]), axis=0)
             slowest = np.array(r["seconds"]).max(axis=0)
             print(
-                f"long {r['n']}: {wall:.2f} s ({processor:.2f}), slowest {slowest[0]:.1f} ({slowest[1]:.1f}), "
-                f"regret {r['regret']:.3g}"
+                f"long {r['n']}: {wall:.2f} s ({processor:.2f}), slowest {slowest[0]:.1f} "
+                f"({slowest[1]:.1f}), regret {r['regret']:.3g}"
             )
 
 

@@ -19,8 +19,11 @@ REFIT = 0.25  # hyper-parameters are learned again when there are more rows by t
 
 
 def default_regressor() -> IterGPRegressor:
-    """Matern 5/2 with a lengthscale for each input, as is usual for optimisation. Beyond 2,048 rows the
-    shared actions are on a few rows, so that the time of a prediction does not depend on that of the others."""
+    """Matern 5/2 with a lengthscale for each input, as is usual for optimisation.
+
+    Beyond 2,048 rows the shared actions are on a few of them: the others do not enter the time of a
+    prediction.
+    """
     return IterGPRegressor(kernel="matern52", policy=UnitVector("pivoted", block_size=128))
 
 
