@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -32,6 +33,7 @@ ROOMS = (
     "fitted",
     "report",
     "estimator",
+    "botorch",
     "datasets",
     "testing",
     "experiments",
@@ -92,6 +94,15 @@ def test_jax_stays_behind_its_doors_and_nothing_is_pickled(path):
     assert not tops & {"pickle", "cPickle", "dill", "cloudpickle", "joblib"}, f"{name(path)} pickles"
 
 
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_torch_stays_in_its_room(path):
+    """Nothing imports it but `itergp.botorch`, which nothing imports."""
+    modules = imported(path)
+    tops = {module.partition(".")[0] for module in modules}
+    assert room(path) == "botorch" or not tops & {"torch", "botorch", "gpytorch", "linear_operator"}
+    assert room(path) == "botorch" or "botorch" not in inner(modules)
+
+
 def test_every_public_name_exists_once():
     assert len(set(itergp.__all__)) == len(itergp.__all__)
     for public in itergp.__all__:
@@ -128,6 +139,8 @@ def test_every_module_can_be_imported_first():
     modules = [module.removesuffix(".__init__") for module in modules if not module.endswith("__main__")]
     if not registry.native():  # not everywhere is it built
         modules = [module for module in modules if "native" not in module]
+    if not importlib.util.find_spec("botorch"):  # an extra
+        modules = [module for module in modules if not module.startswith("itergp.botorch")]
     run = subprocess.run([sys.executable, "-c", ALONE, *modules], capture_output=True, text=True, check=True)
     assert not run.stdout, f"cannot be imported first: {run.stdout.split()}\n{run.stderr}"
 

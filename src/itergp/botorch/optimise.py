@@ -21,7 +21,6 @@ from itergp.botorch.model import IterGPModel
 
 ROUNDS = 3  # of short searches
 STEPS = 40  # of a search, at most; of one for an exact posterior, five times as many
-DIGITS = 1e-7  # of the value: near evaluations without noise, rounding leaves no more
 SPREAD = (1e-3, 1e-2, 1e-1)  # of starts around given points, in units of the box
 
 
@@ -50,7 +49,7 @@ def optimise(
     met = [starts]
     for _ in range(1 if exact else ROUNDS):
         smooth = function if exact else acquisition(model.around(met[-1]))
-        options = {"maxiter": 5 * STEPS if exact else STEPS, "ftol": DIGITS}
+        options = {"maxiter": 5 * STEPS if exact else STEPS}
         met.append(search(smooth, batch_initial_conditions=met[-1], options=options, **how)[0].detach())
     with torch.no_grad():
         points = torch.cat(met)
