@@ -4,7 +4,7 @@ Bayesian optimisation
 
 Where is the minimum of a function that takes a day to evaluate? Thompson sampling draws a function from the
 posterior, and evaluates next where the draw is smallest. A draw made with Matheron's rule is a function: it
-can be evaluated and minimised anywhere, and is the same function each time.
+can be evaluated anywhere, is the same function each time, and has a gradient, so that it can be minimised.
 
 Here 2,000 evaluations are known already, and the function has many valleys. With 32 global actions, draws of
 the global posterior go where little has been computed. Draws with local actions know the data near every
@@ -13,6 +13,7 @@ point at which they are evaluated, so what they are uncertain about is the funct
 
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.optimize import minimize
 
 from itergp import ConstantMean, Matern52, MaxActions, Prior, PseudoInput, condition
 
@@ -35,19 +36,24 @@ prior = Prior(2.0 * Matern52(lengthscale=0.05), ConstantMean(3.0))
 first = condition(prior, X, evaluate(X), NOISE, PseudoInput(block_size=32), MaxActions(32))
 
 # %%
-# In each round there are four draws. Each is minimised over random candidates, then in smaller boxes around
-# the best one. The function is evaluated at their minima, and the results are appended.
+# In each round there are four draws. Each is minimised over random candidates, then by L-BFGS from the best
+# one: the sum over the draws, each at its own point, is one function of all four points, and `pullback` turns
+# slopes in its values into slopes in the points. The function is evaluated at the minima, and the results are
+# appended.
 
 
-def smallest(draws, rounds=3, candidates=1000):
+def smallest(draws, candidates=1000):
     """The minimum of each draw."""
     some = rng.uniform(0, 1, (candidates, 2))
-    best = some[draws(some).argmin(axis=1)]
-    for shrink in 0.1 ** np.arange(1, rounds):
-        near = np.clip(best[:, None] + shrink * rng.uniform(-1, 1, (len(best), 40, 2)), 0, 1)
-        values = draws(near.reshape(-1, 2)).reshape(len(best), len(best), 40)
-        best = np.array([near[j, values[j, j].argmin()] for j in range(len(best))])
-    return best
+    start = some[draws(some).argmin(axis=1)]
+    own = np.eye(len(start))
+
+    def total(x):
+        points = x.reshape(start.shape)
+        return np.trace(draws(points)), draws.pullback(points, own).ravel()
+
+    found = minimize(total, start.ravel(), jac=True, bounds=[(0, 1)] * start.size, options={"maxiter": 30})
+    return found.x.reshape(start.shape)
 
 
 def optimise(draw, more, rounds=8):

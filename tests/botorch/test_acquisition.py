@@ -47,7 +47,7 @@ def model_of(regressor=EXACT, n=30, m=1, **how):
 
 ACQUISITIONS = {
     "log-ei": lambda model: LogExpectedImprovement(model, model.train_targets.max()),
-    "ucb": lambda model: UpperConfidenceBound(model, 4.0),
+    "ucb": lambda model: UpperConfidenceBound(model, 0.1),
     "q-log-ei": lambda model: qLogExpectedImprovement(model, model.train_targets.max()),
     "q-log-nei": lambda model: qLogNoisyExpectedImprovement(model, model.train_inputs[0]),
     "thompson": PathwiseThompsonSampling,
@@ -140,13 +140,13 @@ def test_draws_are_functions_with_the_moments_of_the_posterior(way):
     model = model_of(EXACT if way == "exact" else LOCAL, n=120)
     X = torch.rand(6, 2, dtype=D)
     model = model.around(X) if way == "around" else model
-    drawn = SampledFunctions(model, torch.Size([3000]), seed=0)
+    drawn = SampledFunctions(model, torch.Size([1000]), seed=0)
     values = drawn(X)
-    assert values.shape == (3000, 6)
+    assert values.shape == (1000, 6)
     torch.testing.assert_close(drawn(X[2:4]), values[:, 2:4], rtol=1e-6, atol=1e-9)
     found = model.posterior(X[:, None])
     size = found.variance[:, 0, 0].sqrt()
-    np.testing.assert_allclose(((values.mean(dim=0) - found.mean[:, 0, 0]) / size), 0.0, atol=0.12)
+    np.testing.assert_allclose(((values.mean(dim=0) - found.mean[:, 0, 0]) / size), 0.0, atol=0.15)
     np.testing.assert_allclose(values.std(dim=0) / size, 1.0, atol=0.15)
 
 
@@ -164,6 +164,6 @@ def test_draws_have_gradients_and_the_shapes_of_botorch(way, m):
     assert values.shape == (5, 2, *[m] * (m > 1), 3)
     values.sin().sum().backward()
     step = torch.zeros_like(X)
-    step[1, 1, ..., 2, 0] = 1e-6
-    slope = (paths(X + step).sin().sum() - paths(X - step).sin().sum()).item() / 2e-6
-    assert Z.grad[1, 1, ..., 2, 0].item() == pytest.approx(slope, rel=1e-3, abs=1e-6)
+    step[1, 1, ..., 2, 0] = 1e-4  # draws with near rows are accurate to 1e-9
+    slope = (paths(X + step).sin().sum() - paths(X - step).sin().sum()).item() / 2e-4
+    assert Z.grad[1, 1, ..., 2, 0].item() == pytest.approx(slope, rel=1e-3, abs=1e-4)

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 import scipy.linalg
-from helpers import KERNELS, make_data
 
+from helpers import KERNELS, make_data
 from itergp import (
     ConstantMean,
     InputError,
@@ -214,3 +214,18 @@ def test_slopes_of_the_wrong_shape_are_named():
         posterior.pullback(np.ones((2, 3, 4)), mean=np.ones((2, 3)))
     with pytest.raises(InputError, match="not finite"):
         posterior.gradients(np.full((1, 2), np.nan))
+
+
+@pytest.mark.parametrize("way", ACTIONS)
+@pytest.mark.parametrize("targets", [None, 2])
+def test_draws_are_functions_with_a_gradient(way, targets):
+    """Of each draw at each point, against central differences; neighbours do not change over the step."""
+    posterior, data = fitted(1.3 * Matern52(0.6), targets=targets, mean=ConstantMean(0.2))
+    draws = ACTIONS[way](posterior, data.X_new).sample_function(3, seed=1, features=256)
+    X = data.X_new[:4]
+    (values,) = differences(lambda Z: (draws(Z),), X, h=1e-4)
+    slopes = np.random.default_rng(0).standard_normal((3, 4, *[targets] * bool(targets)))
+    expected = np.tensordot(slopes, values, axes=slopes.ndim)
+    np.testing.assert_allclose(draws.pullback(X, slopes), expected, atol=2e-5 * np.abs(expected).max())
+    with pytest.raises(InputError, match="that of the draws"):
+        draws.pullback(X, slopes[:2])

@@ -34,22 +34,26 @@ class SampledFunctions(SamplePath):
     def forward(self, X: Tensor) -> Tensor:
         several = self.model.num_outputs > 1
         Z = self.model.transform_inputs(X.squeeze(-3) if several and X.ndim > 2 and X.shape[-3] == 1 else X)
-        batch = torch.broadcast_shapes(Z.shape[:-2], self.sample_shape)
-        found = [self._one(i, Z.expand(*batch, *Z.shape[-2:])) for i in range(self.model.num_outputs)]
+        found = [self._one(i, Z) for i in range(self.model.num_outputs)]
         values = torch.stack(found, dim=-1)  # (..., n, m)
         if hasattr(self.model, "outcome_transform"):
             values = self.model.outcome_transform.untransform(values, None, X=Z)[0]
         return values.transpose(-1, -2) if several else values.squeeze(-1)
 
     def _one(self, i: int, Z: Tensor) -> Tensor:
-        """Each draw at its own points: all draws at all points, of which these are taken."""
-        output, size = self.model.outputs[i], self.sample_shape.numel()
-        n, d = Z.shape[-2:]
-        outer = Z.shape[: Z.ndim - 2 - len(self.sample_shape)].numel()
-        every = Draws.apply(output.scaled(Z).reshape(-1, d), self.draws[i])
-        each = torch.arange(size, device=Z.device)
-        own = every.reshape(size, outer, size, n)[each, :, each].transpose(0, 1)
-        return float(output.scaling.y_mean) + float(output.scaling.y_scale) * own.reshape(Z.shape[:-1])
+        """The draws of an output: all at the same points, or each at its own if the batches of Z say so."""
+        output, (n, d), dims = self.model.outputs[i], Z.shape[-2:], len(self.sample_shape)
+        batch = torch.broadcast_shapes(Z.shape[:-2], self.sample_shape)
+        outer, size = batch[: len(batch) - dims], self.sample_shape.numel()
+        shared = all(extent == 1 for extent in Z.shape[:-2][-dims:]) if dims else True
+        points = Z if shared else Z.expand(*batch, n, d)
+        every = Draws.apply(output.scaled(points).reshape(-1, d), self.draws[i])
+        if shared:
+            own = every.reshape(size, outer.numel(), n).transpose(0, 1)
+        else:
+            each = torch.arange(size, device=Z.device)
+            own = every.reshape(size, outer.numel(), size, n)[each, :, each].transpose(0, 1)
+        return float(output.scaling.y_mean) + float(output.scaling.y_scale) * own.reshape(*batch, n)
 
 
 @DrawMatheronPaths.register(IterGPModel)
