@@ -107,6 +107,18 @@ def test_the_code_for_gpytorch_runs_beside_ours(tmp_path, monkeypatch):
     np.testing.assert_allclose(names["their_mean"], names["our_mean"], atol=1e-5)
 
 
+def test_the_code_for_botorch_finds_the_optimum(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[botorch]'")
+    pytest.importorskip("botorch", reason="BoTorch is not installed: pip install '.[botorch]'")
+    monkeypatch.chdir(tmp_path)
+    before = torch.get_default_dtype()
+    try:
+        names = run(ROOT / "docs" / "botorch.md")
+    finally:
+        torch.set_default_dtype(before)
+    assert names["regret"] < 0.5
+
+
 def test_a_page_that_prints_something_else_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
     page = tmp_path / "page.md"
