@@ -5,7 +5,7 @@
     python benchmarks/bayesian_optimisation.py long     # one run to 5,000 evaluations, with noise
     python benchmarks/bayesian_optimisation.py tables   # what was recorded
 
-Cells are recorded in docs/results/bayesian_optimisation.jsonl, and not run again. Both models have the same
+With `itergp` or `SingleTaskGP` as a second word, of one model alone. Cells are recorded in docs/results/bayesian_optimisation.jsonl, and not run again. Both models have the same
 starts, acquisition function (log expected improvement), restarts and random points; SingleTaskGP is fitted
 again in each step, as in BoTorch's tutorials. Needs `pip install itergp[botorch]`.
 """
@@ -101,6 +101,7 @@ class Botorch:
 
 
 METHODS = {"itergp": Itergp, "SingleTaskGP": Botorch}
+WANTED = sys.argv[2:] or list(METHODS)
 
 
 def sobol(d, n, seed):
@@ -118,7 +119,7 @@ class Stopwatch:
 def regret():
     for seed in range(SEEDS):
         for name in PROBLEMS:
-            for method in METHODS:
+            for method in WANTED:
                 cell = {"kind": "regret", "problem": name, "method": method, "seed": seed}
                 if not done(**cell):
                     record(**cell, **one_run(Problem(name), METHODS[method], seed))
@@ -143,7 +144,7 @@ def one_run(problem, method, seed):
 def steps():
     """A fit to so many evaluations, then a few steps: candidate, evaluation, and the model with it."""
     for n in SIZES:
-        for method in METHODS:
+        for method in WANTED:
             cell = {"kind": "steps", "method": method, "n": n}
             if not done(**cell):
                 record(**cell, **some_steps(Problem("hartmann6"), METHODS[method], n))

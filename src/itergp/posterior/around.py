@@ -82,17 +82,13 @@ class JointPosterior:
         at = self.posterior.at(X)
         return self._var(at, self._weights(at))
 
-    def marginals(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """`mean` and `var`, which share most of their work."""
+    def moments(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`mean` and `var`, and W with k_joint(X, X) = k(X, X) - W^T W."""
         at, state = self.posterior.at(X), self.posterior.state
         w = self._weights(at)
         update = at.W.T @ state.z[: state.rank] + w.T @ self.z
-        return self.posterior.problem.with_prior_mean(at.X, update), self._var(at, w)
-
-    def explained(self, X: np.ndarray) -> np.ndarray:
-        """W with k_joint(X, X) = k(X, X) - W^T W."""
-        at = self.posterior.at(X)
-        return np.concatenate([at.W, self._weights(at)])
+        mean = self.posterior.problem.with_prior_mean(at.X, update)
+        return mean, self._var(at, w), np.concatenate([at.W, w])
 
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
         """The variance of a new observation: latent plus noise (by default that of the training data)."""

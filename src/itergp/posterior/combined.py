@@ -92,13 +92,11 @@ class Posterior:
         """k_i(x, x), the variance of the latent function. Cost O(m n i)."""
         return self.at(X).var
 
-    def marginals(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """`mean` and `var`, which share most of their work."""
-        return self.at(X).marginals
-
-    def explained(self, X: np.ndarray) -> np.ndarray:
-        """W with k_i(X, X) = k(X, X) - W^T W."""
-        return self.at(X).W
+    def moments(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`mean` and `var`, and W with k_i(X, X) = k(X, X) - W^T W. The mean is that of W, which rounds less
+        than k(x, X) v where there is little noise: line searches notice."""
+        at, z = self.at(X), self.state.z[: self.rank]
+        return self.problem.with_prior_mean(at.X, at.W.T @ z), at.var, at.W
 
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
         """The variance of a new observation: latent plus noise (by default that of the training data)."""

@@ -28,14 +28,15 @@ def _some(
     process: "Posterior | LocalPosterior | JointPosterior", X: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     (b, q), points = X.shape[:2], X.reshape(-1, X.shape[2])
-    mean, var = process.marginals(points)
+    if isinstance(process, LocalPosterior):
+        mean, var = process.marginals(points)
+        each = [process.cov(group) for group in X] if q > 1 else var[:, None, None]
+        return mean.reshape(b, q, *mean.shape[1:]), np.asarray(each)
+    mean, var, W = process.moments(points)
     mean = mean.reshape(b, q, *mean.shape[1:])
     if q == 1:
         return mean, var[:, None, None]
-    if isinstance(process, LocalPosterior):
-        return mean, np.stack([process.cov(group) for group in X])
-    K, W = process.posterior.problem.gram.dense(points, points), process.explained(points)
-    here = np.arange(b)
+    here, K = np.arange(b), process.posterior.problem.gram.dense(points, points)
     covariance = K.reshape(b, q, b, q)[here, :, here, :]
     each = W.T.reshape(b, q, -1)
     covariance = covariance - each @ each.swapaxes(1, 2)
