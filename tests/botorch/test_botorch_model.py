@@ -331,5 +331,7 @@ def test_what_cannot_be_is_named():
         IterGPModel(X, Y, -torch.ones_like(Y))
     with pytest.raises(InputError, match="not finite"):
         IterGPModel(X, Y * torch.nan)
+    with pytest.raises(InputError, match=r"expected \(..., q, 2\)"):
+        made().posterior(torch.rand(4, 3, dtype=D))
     with pytest.raises(InputError, match="a column for each output"):
         made().condition_on_observations(X, torch.ones(40, 2, dtype=D))

@@ -81,6 +81,11 @@ class IterGPModel(ProcessModel):
         return Size()
 
     def latent(self, X: Tensor) -> Moments:
+        if X.ndim < 2 or X.shape[-1] != self.outputs[0].fit.features:
+            raise InputError(
+                f"X has shape {tuple(X.shape)}; expected (..., q, {self.outputs[0].fit.features}): as many "
+                "features as the training inputs."
+            )
         groups = X.reshape(-1, *X.shape[-2:])
         found = [output.moments(groups) for output in self.outputs]
         mean, cov = (torch.stack(parts, dim=1) for parts in zip(*found, strict=True))
