@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.data.spread import CONSTANT, binary_unit, centre_and_spread
 from itergp.errors import InputError, PrecisionWarning
 from itergp.plots.slices import Data, training_data
@@ -26,6 +27,8 @@ class Scaling:
     x_scale: Array
     y_mean: Array
     y_scale: Array
+
+    __repr__ = brief.call
 
     @staticmethod
     def of(X: Array, y: Array, weights: Array | None = None) -> "Scaling":
@@ -99,6 +102,8 @@ class Unscaled:
     scaling: Scaling
     own: bool = False  # whether each target has its own variances
 
+    __repr__ = brief.call
+
     def mean(self, X: ArrayLike) -> Array:
         return self.scaling.mean(self.process.mean(self.scaling.inputs(X)))
 
@@ -144,6 +149,8 @@ class Parts(Shares):
     exact: bool
     method: str = "exact"
     neighbours: int = 0
+
+    __repr__ = brief.call
 
     @property
     def combined(self) -> Array:  # type: ignore[override]

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from itergp import brief
 from itergp.data.rows import Rows, unmerged
 from itergp.learning.heldout import FEWER, HeldOut, LeaveOut
 from itergp.learning.training import learn_rows
@@ -49,6 +50,8 @@ class NoiseFunction:
     X: Array  # (m, d), in scaled units
     weights: Array  # (m,)
     constant: float
+
+    __repr__ = brief.call
 
     @cached_property
     def _gram(self) -> Gram:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.limits import JOINT_POINTS
 from itergp.linalg.compute import require_bytes
 from itergp.prior.gp import gaussian_draws
@@ -54,6 +55,8 @@ class SampleFunction:
     posterior: "Posterior"
     prior: "PriorDraws"
     weights: np.ndarray  # C (b - y'), (n, size * t)
+
+    __repr__ = brief.call
 
     @property
     def features(self) -> "Features":
@@ -135,6 +138,8 @@ class PriorDraws:
     noise: np.ndarray  # (n, size * t)
     size: int
     exact: bool  # False if random features approximate the prior
+
+    __repr__ = brief.call
 
     @staticmethod
     def of(problem: Problem, size: int, rng: np.random.Generator, features: int) -> "PriorDraws":

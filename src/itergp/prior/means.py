@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.validate import as_float64, finite
 
@@ -15,6 +16,12 @@ class Mean(ABC):
 
     @abstractmethod
     def __call__(self, X: np.ndarray) -> np.ndarray: ...
+
+    def __init_subclass__(cls) -> None:
+        brief.keep_repr(cls)
+
+    def __repr__(self) -> str:
+        return brief.call(self)
 
 
 @dataclass(frozen=True, eq=False)
