@@ -39,6 +39,11 @@ class Scaling:
         """
         return Scaling(*centre_and_spread(_bounded("X", X)), *_mean_and_scale(_bounded("y", y), weights))
 
+    def keeping_inputs(self) -> "Scaling":
+        """The same with inputs in their own units, counted from their mean: for a kernel that is given in
+        these units."""
+        return replace(self, x_scale=np.ones_like(self.x_scale))
+
     @staticmethod
     def none(X: Array, y: Array) -> "Scaling":
         """The identity, for `normalize=False`."""

@@ -174,9 +174,9 @@ def learned_function(
     values = found.logarithms(h)
     few = np.sort(np.random.default_rng([seed, m, 6]).permutation(m)[:EXACT_LIKELIHOOD_ROWS])
     some = unmerged(found.X[few], (values - values.mean())[few])
-    variance, d = LOG_CHI2_VARIANCE / t, found.X.shape[1]
+    variance = LOG_CHI2_VARIANCE / t
     how: dict[str, Any] = {"seconds": seconds, "seed": seed, "compute": compute}
-    learned = learn_rows(some, 1.0 * Matern52(np.full(d, LENGTH)), variance, False, "exact", **how)
+    learned = learn_rows(some, 1.0 * Matern52(LENGTH * some.spread), variance, False, "exact", **how)
     if learned.interrupted:
         raise KeyboardInterrupt
     kernel = learned.kernel

@@ -187,6 +187,11 @@ def data(subject: Subject) -> Json:
         "Inputs and targets were standardised: hyper-parameters are in units of the scaled data, "
         "predictions in the units of y."
     )
+    if not isinstance(fit.asked["kernel"], str):
+        scaled = (
+            "Targets were standardised, inputs only centred: lengthscales and periods are in the units of "
+            "the inputs, scale and noise in variances of y."
+        )
     if not fit.asked["normalize"]:
         scaled = "Nothing was scaled: hyper-parameters are in the units of the data."
     merged = (
