@@ -80,7 +80,7 @@ def test_relevance_does_not_depend_on_the_unit_of_one_feature():
 
 
 def test_partly_fixed_scikit_learn_kernels_keep_what_is_fixed():
-    """The shape of scikit-learn's Mauna Loa example: the period stays exactly one year, the rest is learned."""
+    """As in the Mauna Loa example of scikit-learn: the period stays one year, the rest is learned."""
     X, y = seasons(80)
     season = skl.ExpSineSquared(1.0, periodicity=1.0, periodicity_bounds="fixed")
     kernel = 4.0 * skl.RBF(100.0) * season + 0.5 * skl.RationalQuadratic() + skl.WhiteKernel(0.1)
