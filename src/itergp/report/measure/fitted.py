@@ -40,7 +40,11 @@ def fitted(subject: Subject) -> Json:
         "engine": f"{gram.engine.name}, {gram.dtype.name}",
         "status": fit.status.name,
         "ended": f"{fit.status.advice} {fit.learning.advice}",
-        "learned": {"ended": fit.learning.ended.name, "iterations": fit.learning.iterations},
+        "learned": {
+            "ended": fit.learning.ended.name,
+            "iterations": fit.learning.iterations,
+            "advice": fit.learning.advice,
+        },
         "learned_too_little": fit.learning.falls_short,
         "actions": posterior.rank,
         "passes": done.passes,
