@@ -108,8 +108,10 @@ def main() -> None:
     posterior = library(X, y)
     score(posterior.local(10), X, y)
     correlations(posterior, X[:5])
-    draw: Callable[[Any], Array] = posterior.sample_function(2)
-    assert draw(X).shape == (2, 60)
+    draws: Array = posterior.sample(X, 2)
+    assert draws.shape == (2, 60)
+    function: Callable[[Any], Array] = condition(Prior(RBF(0.5)), X, y, 0.01).sample_function(2)
+    assert function(X).shape == (2, 60)
 
 
 if __name__ == "__main__":
