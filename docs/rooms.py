@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "itergp"
-EVERYWHERE = ("errors", "limits", "validate")  # imported by nearly all; their arcs would hide the others
+# imported by nearly all; their arcs would hide the others
+EVERYWHERE = ("brief", "errors", "limits", "validate")
 STEP, MIDDLE, WIDTH = 26, 320, 640
 
 Arcs = Counter[tuple[str, str]]

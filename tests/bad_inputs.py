@@ -77,7 +77,7 @@ INPUTS = {
         "column 'b' of X holds text.*'red'",
     ),
     "a polars date column": (pl.DataFrame({"a": X[:, 0], "b": DATES}), "column 'b' of X holds dates"),
-    "sparse, by rows": (sp.csr_array(X), r"X is a sparse matrix.*toarray"),
+    "sparse, by rows": (sp.csr_array(X), r"X is a sparse .*OneHotEncoder\(sparse_output=False\).*toarray"),
     "sparse, by columns": (sp.csc_matrix(X), r"X is a sparse matrix.*toarray"),
     "complex": (X + 1j, "[Cc]omplex"),
     "ragged": ([[1.0, 2.0], [3.0]] * 12, "X cannot be read|sequence"),

@@ -16,6 +16,7 @@ from itergp.linalg.engines import registry
 SOURCE = Path(itergp.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py"))
 ROOMS = (
+    "brief",
     "errors",
     "limits",
     "validate",

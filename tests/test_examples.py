@@ -68,3 +68,20 @@ def test_what_is_defined_in_the_example_works_together(run):
     posterior = found["posterior"]
     assert posterior.status is Status.CONVERGED
     assert abs(posterior.state.residual).max() < 0.15
+
+
+def test_a_season_of_one_year_stays_one_year_and_gaps_are_within_their_intervals(run):
+    pytest.importorskip("statsmodels")
+    found = run("time_series")
+    parts = [term.kernel for term in found["model"].kernel_.terms()]
+    assert [part.period for part in parts if hasattr(part, "period")] == [1.0]
+    rmse, coverage = found["scores"]["in the gaps"]
+    assert rmse < 0.7  # ppm, of a series that rises by 50 and swings by 6
+    assert coverage > 0.85
+
+
+def test_a_table_with_holes_and_categories_is_predicted_far_better_than_by_its_mean(run):
+    pytest.importorskip("palmerpenguins")
+    found = run("messy_table")
+    assert found["rmse"] < 0.45 * found["baseline"]
+    assert 0.88 < found["coverage"] <= 1.0

@@ -17,12 +17,19 @@ INTERVALS = ("gaussian", "conformal")  # how an interval is made
 _UNSEEN = {"Cc", "Cf", "Zl", "Zp", "Cs", "Co"}
 
 
+def sparse(name: str) -> str:
+    """What to do about a sparse matrix; those of inputs mostly come from an encoder."""
+    encoder = "OneHotEncoder(sparse_output=False) in a pipeline, or " if name.startswith("X") else ""
+    return (
+        f"{name} is a sparse matrix; expected a dense array. Use {encoder}{name}.toarray() if it fits in "
+        "memory."
+    )
+
+
 def as_float64(name: str, value: ArrayLike) -> Array:
     """Convert `value` to a float64 array; text, objects, complex numbers and masked arrays are rejected."""
     if hasattr(value, "toarray"):
-        raise InputError(
-            f"{name} is a sparse matrix; expected a dense array. Use {name}.toarray() if it fits in memory."
-        )
+        raise InputError(sparse(name))
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(
             f"{name} is a masked array; expected plain numbers. Drop or fill the masked entries first."

@@ -55,7 +55,10 @@ def _target(
     return {
         "name": name,
         "unit_sd": 0.83,
+        "baseline": 0.85,
+        "predicted": {"observed": mean + 0.1 * z[-1], "mean": mean},
         "metrics": {
+            "r2": (1.0 - (0.1 + 0.7 * spread**1.5) ** 2 / 0.7).tolist(),
             "rmse": (0.1 + 0.7 * spread**1.5).tolist(),
             "nll": (-0.9 + 2.0 * spread).tolist(),
             "coverage": [float(np.mean(np.abs(zk) < 1.96)) for zk in z],

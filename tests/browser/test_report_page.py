@@ -64,7 +64,7 @@ def drawn(panel: Any, layer: str) -> np.ndarray:
 def test_the_page_loads_without_errors_without_requests_and_within_its_policy(show):
     visit = show(made_up())
     assert visit.page.locator("h1").inner_text() == "Concrete"
-    assert visit.page.locator("svg.plot").count() == 4 + 6  # slices and the other figures
+    assert visit.page.locator("svg.plot").count() == 4 + 7  # slices and the other figures
     assert (visit.troubles, visit.requests, visit.violations()) == ([], [], [])
     policy = visit.page.locator("meta[http-equiv='Content-Security-Policy']").get_attribute("content")
     assert "default-src 'none'" in policy
@@ -284,7 +284,7 @@ def test_several_targets_are_chosen_and_each_has_its_own_numbers_picture_and_tab
     assert page.locator("#slices .panel path.mean").first.get_attribute("d") != before
     assert page.locator(".of-target:visible").get_attribute("data-target") == "1"
     row = page.locator("[aria-labelledby=h-targets] tbody tr").nth(1).locator("td").all_inner_texts()
-    assert row[:2] == ["cost", "123.4"]
+    assert (row[0], row[2]) == ("cost", "123.4")
 
 
 def test_without_javascript_verdict_tiles_and_tables_are_there_and_the_page_says_what_is_not(show):
@@ -300,9 +300,33 @@ def test_without_javascript_verdict_tiles_and_tables_are_there_and_the_page_says
 def test_every_figure_has_a_title_a_help_and_an_accessible_name(show):
     page = show(made_up(positions=3)).page
     for figure in page.locator("figure").all():
-        assert figure.locator(".help").first.inner_text()
+        assert figure.locator(".help").first.text_content()
         assert figure.locator("svg[role=img]").first.get_attribute("aria-label")
         assert figure.locator("xpath=ancestor::section[1]//h2").inner_text()
+
+
+def test_of_an_exact_fit_the_steps_of_the_computation_are_folded_away_and_can_be_opened(show):
+    """Nothing of the variance is computational: no slider, no passes, and print without what is folded."""
+    numbers = made_up(positions=5)
+    numbers["fitted"] |= {"status": "EXACT", "memory_bytes": None}
+    numbers["share"] |= {"value": 0.0, "error": 0.0}
+    visit = show(numbers)
+    page = visit.page
+    assert not page.locator("#budget").is_visible()
+    assert page.locator("#tile-passes, #tile-share, #tile-memory").count() == 0
+    assert not page.locator("#decomposition").is_visible()
+    page.get_by_text("Step through the computation").click()
+    page.locator("#budget").press("Home")
+    assert page.locator("body").get_attribute("data-position") == "0"
+    page.get_by_text("Where the variance comes from").click()
+    assert page.locator("#decomposition svg.plot").bounding_box()["width"] > 300
+    assert visit.troubles == []
+
+
+def test_the_slider_of_a_fit_with_a_budget_is_open(show):
+    page = show(made_up(positions=5)).page
+    assert page.locator("#budget").is_visible()
+    assert page.locator("#tile-passes").is_visible()
 
 
 def one_point() -> dict:

@@ -139,7 +139,8 @@ def test_the_report_and_the_command_line_tell_it(tmp_path, out_of_time, monkeypa
     out_of_time(0)
     model, _ = fitted()
     values = model.report(tmp_path / "page.html")
-    assert values["fitted"]["learned"] == {"ended": "BUDGET", "iterations": 0}
+    said = values["fitted"]["learned"]
+    assert (said["ended"], said["iterations"], said["advice"]) == ("BUDGET", 0, model.learning_.advice)
     assert model.learning_.advice in values["verdict"][-1]
     assert any(model.learning_.advice in text for text in values["warnings"])
     np.savetxt(
@@ -157,3 +158,18 @@ def test_the_report_and_the_command_line_tell_it(tmp_path, out_of_time, monkeypa
         "advice": model.learning_.advice,
     }
     assert "learning ended" in CliRunner().invoke(app, ["info", "model.itergp"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "said"),
+    [([[1.0]], [2.0], "there is one row"), (np.arange(20.0)[:, None], np.full(20, 3.0), "same value")],
+    ids=["one row", "constant"],
+)
+def test_one_row_or_a_constant_target_give_a_warning_that_says_what_to_do(X, y, said):
+    with pytest.warns(LearningWarning, match=f"Nothing can be learned: .*{said}.*right column") as caught:
+        model = IterGPRegressor().fit(X, y)
+    assert caught[0].filename == __file__
+    np.testing.assert_allclose(model.predict(X), y)
+    with warnings.catch_warnings():  # given, not learned: there is nothing to warn of
+        warnings.simplefilter("error", LearningWarning)
+        IterGPRegressor(Matern32(1.0), noise=0.1, learn=False).fit(X, y)

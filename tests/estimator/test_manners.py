@@ -154,7 +154,9 @@ def test_joblib_sends_fitted_models_to_workers(tmp_path):
 def test_repr_and_docstring_say_in_which_units_kernel_and_noise_are():
     assert "units of the scaled data" in repr(given())
     assert "units of the scaled data" not in repr(given(normalize=False))
-    assert "kernel, mean and noise are in units of the scaled" in " ".join(IterGPRegressor.__doc__.split())
+    said = repr(IterGPRegressor(kernel=1.0 * Matern32(0.5)))
+    assert said.endswith("[lengthscales and periods in units of X, scale and noise in variances of y]")
+    assert "has its lengthscales and periods in the units of X." in " ".join(IterGPRegressor.__doc__.split())
 
 
 def test_fits_repeat_to_the_bit():

@@ -354,7 +354,7 @@ def test_bad_arguments_are_named(posterior, message):
         BAD[message](posterior)
 
 
-def test_without_matplotlib_the_error_names_the_extra(posterior, monkeypatch):
+def test_without_matplotlib_the_error_names_the_package(posterior, monkeypatch):
     original = builtins.__import__
 
     def without(name, *rest):
@@ -363,7 +363,7 @@ def test_without_matplotlib_the_error_names_the_extra(posterior, monkeypatch):
         return original(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(InputError, match=r"pip install 'itergp\[plots\]'"):
+    with pytest.raises(InputError, match="pip install matplotlib"):
         plot_posterior(posterior)
 
 

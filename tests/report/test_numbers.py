@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor, kernels as skl
-from sklearn.metrics import root_mean_squared_error
+from sklearn.metrics import r2_score, root_mean_squared_error
 
 from itergp import RBF, IterGPRegressor, MaxActions, Status, metrics
 from itergp.errors import InputError
@@ -23,13 +23,14 @@ RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (N + TEST, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, 3.0]
 Y = 40 + 7 * np.sin(4 * X[:, 0]) + 0.5 * X[:, 1] + RNG.standard_normal(N + TEST)
 X_TEST, Y_TEST = X[N:], Y[N:]
-LENGTHS = np.array([0.5, 1.5, 9.0])
+LENGTHS = np.array([0.5, 1.5, 9.0])  # in standard deviations
+UNITS = X[:N].std(axis=0)
 
 
 def fitted(budget=f"{ACTIONS} actions", neighbours=NEAR, y=Y, rows=N, **more):
     from itergp import Matern32
 
-    kernel = more.pop("kernel", 1.5 * Matern32(LENGTHS))
+    kernel = more.pop("kernel", 1.5 * Matern32(LENGTHS * UNITS))
     return IterGPRegressor(
         kernel=kernel, noise=0.05, learn=False, budget=budget, neighbours=neighbours, **more
     ).fit(X[:rows], y[:rows])
@@ -38,7 +39,7 @@ def fitted(budget=f"{ACTIONS} actions", neighbours=NEAR, y=Y, rows=N, **more):
 def exact_gp(model, rows):
     """scikit-learn's GP with the same hyper-parameters on some of the training rows, in the model's scaled
     units."""
-    kernel = skl.ConstantKernel(1.5, "fixed") * skl.Matern(LENGTHS, "fixed", nu=1.5)
+    kernel = skl.ConstantKernel(1.5, "fixed") * skl.Matern(LENGTHS * UNITS, "fixed", nu=1.5)
     inputs, targets = model.scaling_.inputs(X[rows]), model.scaling_.targets(Y[rows])
     return GaussianProcessRegressor(kernel, alpha=0.05, optimizer=None).fit(inputs, targets)
 
@@ -66,6 +67,11 @@ def test_the_last_position_is_the_model_as_it_predicts(model, tested):
     mean, std = model.predict(X_TEST, return_std=True)
     found = tested["targets"][0]["metrics"]
     close(found["rmse"][-1], root_mean_squared_error(Y_TEST, mean))
+    close(found["r2"][-1], r2_score(Y_TEST, mean))
+    close(tested["targets"][0]["baseline"], root_mean_squared_error(Y_TEST, np.full(TEST, Y[:N].mean())))
+    close(tested["targets"][0]["predicted"]["mean"], mean)
+    close(tested["targets"][0]["predicted"]["observed"], Y_TEST)
+    assert tested["verdict"][0].startswith(f"R2 {found['r2'][-1]:.3f}: the typical error")
     close(found["nll"][-1], -norm.logpdf(Y_TEST, mean, std).mean())
     close(found["coverage"][-1], (np.abs(Y_TEST - mean) < norm.ppf(0.975) * std).mean())
     close(found["crps"][-1], metrics.crps(Y_TEST, mean, std**2))
@@ -200,7 +206,7 @@ def test_held_out_folds_of_an_exact_model_are_refits_without_the_fold():
     close(found["targets"][0]["metrics"]["nll"][-1], -norm.logpdf(Y[:N], mean, np.sqrt(variance)).mean())
     assert found["points"]["count"] == N
     assert (found["share"]["value"], found["share"]["error"], found["more"]["share"]) == (0.0, 0.0, None)
-    assert "exact" in found["verdict"][0]
+    assert "exact" in found["verdict"][1]
 
 
 def test_the_share_of_held_out_rows_is_against_the_exact_gp_without_their_fold(model):
@@ -235,7 +241,7 @@ def test_without_the_exact_gp_the_share_lies_between_bounds(
     if passes:
         assert found["upper"] - found["lower"] < 0.1 * exact
     assert values["targets"][0]["slices"][0]["mathematical"] is None
-    assert values["verdict"][0].startswith(said)
+    assert values["verdict"][1].startswith(said)
 
 
 @pytest.mark.parametrize("rows", [4096, 0], ids=["exact", "between bounds"])
@@ -246,7 +252,7 @@ def test_the_rounding_of_a_model_with_as_many_actions_as_rows_is_reported(rows, 
     monkeypatch.setattr(share, "DENSE_ROWS", rows)
     monkeypatch.setattr(share, "affordable_passes", lambda *_: 6)
     monkeypatch.setattr(share, "FEW", N + TEST)
-    kernel, noise = RBF(lengthscale=[2.0, 2.0, 2.0]), 1e-4
+    kernel, noise = RBF(lengthscale=2.0 * UNITS), 1e-4
     how = {"kernel": kernel, "noise": noise, "learn": False, "policy": "random", "budget": f"{N} actions"}
     rough, fine = (IterGPRegressor(**how, dtype=dtype).fit(X[:N], Y[:N]) for dtype in ("float32", "float64"))
     assert rough.status_ is fine.status_ is Status.EXACT
@@ -257,7 +263,7 @@ def test_the_rounding_of_a_model_with_as_many_actions_as_rows_is_reported(rows, 
         truth = 1 - (fine.decompose(X_TEST).combined.sum() / rough.decompose(X_TEST).combined.sum())
         assert values["share"]["lower"] - 1e-3 <= truth <= values["share"]["upper"] + 1e-3
     assert 0.005 < values["share"]["value"] < 0.5
-    assert "rounding" in values["verdict"][0]
+    assert "rounding" in values["verdict"][1]
 
 
 def test_the_error_of_an_estimate_is_that_of_the_choice_of_points(model, monkeypatch):
@@ -479,7 +485,7 @@ def test_given_hyperparameters_have_no_bounds(tested, model):
 
 
 def test_a_kernel_with_fixed_bounds_was_not_learned():
-    kernel = skl.ConstantKernel(1.5, "fixed") * skl.Matern(LENGTHS, "fixed", nu=1.5)
+    kernel = skl.ConstantKernel(1.5, "fixed") * skl.Matern(LENGTHS * UNITS, "fixed", nu=1.5)
     values = numbers(IterGPRegressor(kernel=kernel, noise=0.05, budget="9 actions").fit(X[:60], Y[:60]).fit_)
     assert all(
         row["low"] is None and "given, not learned" in row["words"] for row in values["hyperparameters"]

@@ -542,3 +542,23 @@ def test_a_float32_model_of_rank_n_still_says_what_rounding_added(tmp_path):
     np.testing.assert_array_equal(
         loaded.certify(X[:5]).variance_lower, posterior.certify(X[:5]).variance_lower
     )
+
+
+def test_sizes_are_those_of_the_arrays_in_the_file(tmp_path):
+    """Largest first; together with the text they make up the file."""
+    data = make_data(60)
+    posterior = condition(Prior(Matern32(0.5)), data.X, data.y, 0.1, stop=MaxActions(20))
+    save(tmp_path / "model", posterior)
+    found = itergp.storage.sizes(tmp_path / "model")
+    with safe_open(tmp_path / "model", framework="np") as contents:
+        expected = {name: contents.get_tensor(name).nbytes for name in contents.keys()}  # noqa: SIM118
+    assert found == expected
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert found["X"] == data.X.nbytes
+
+
+def test_sizes_of_what_is_no_model_are_refused(tmp_path):
+    (tmp_path / "text").write_text("no model")
+    for name in ("text", "missing"):
+        with pytest.raises(StorageError, match=name):
+            itergp.storage.sizes(tmp_path / name)

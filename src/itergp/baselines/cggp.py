@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute, require_bytes
@@ -70,6 +71,8 @@ class CGGP:
     diagonal: np.ndarray  # of L, (rank,)
     below: np.ndarray  # the subdiagonal of L, (rank - 1,)
     passes: int  # over K: CG's and Lanczos's
+
+    __repr__ = brief.call
 
     @property
     def representer_weights(self) -> np.ndarray:

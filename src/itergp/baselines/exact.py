@@ -6,6 +6,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.baselines.predictions import batches
 from itergp.errors import InputError
 from itergp.linalg.blas import blas_threads
@@ -40,6 +41,8 @@ class ExactGP:
     L: np.ndarray  # K_hat = L L^T
     representer_weights: np.ndarray  # v* = K_hat^{-1} b, (n, t)
     jitter: float  # on the diagonal of K_hat: 0, unless it is singular to rounding
+
+    __repr__ = brief.call
 
     def mean(self, X: ArrayLike) -> np.ndarray:
         X = self._inputs("X", X)

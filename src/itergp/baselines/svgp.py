@@ -11,6 +11,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.baselines.predictions import batches
 from itergp.data.rows import Rows
 from itergp.errors import InputError
@@ -90,6 +91,8 @@ class SVGP:
     R: np.ndarray  # Lambda = R R^T
     v: np.ndarray  # E[v] = Lambda^{-1} h, (m, t)
     elbo: float  # a lower bound on the log marginal likelihood, summed over targets
+
+    __repr__ = brief.call
 
     def mean(self, X: ArrayLike) -> np.ndarray:
         X = self._inputs("X", X)

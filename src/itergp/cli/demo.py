@@ -63,6 +63,6 @@ def _plot_path(path: Path) -> Path | None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        console.print("No plot: matplotlib is not installed. Install itergp[plots].")
+        console.print("No plot: matplotlib is not installed. Run pip install matplotlib.")
         return None
     return path

@@ -11,6 +11,8 @@ from itergp.cli.clusters import ClusterOption, show_cluster
 from itergp.cli.files import existing, load_model
 from itergp.errors import InputError
 
+MOST = 5  # arrays of a file that are named
+
 
 @app.command()
 def info(
@@ -75,6 +77,7 @@ def _model(path: Path, as_json: bool) -> None:
     from itergp.cli.drawing import draw_candidates, draw_model
 
     console.print(f"{one_line(str(path))}: {values['bytes'] / 1e6:.1f} MB, {len(layout.inputs)} inputs")
+    console.print(f"in the file: {', '.join(f'{name} {size / 1e6:.1f} MB' for name, size in _largest(path))}")
     for feature in layout.features:
         if feature.categories is not None:
             known = [category for category in feature.categories if category]
@@ -86,3 +89,10 @@ def _model(path: Path, as_json: bool) -> None:
         console.print(f"missing values: {layout.missing}")
     draw_model(values)
     draw_candidates(values["learned"]["candidates"])
+
+
+def _largest(path: Path) -> list[tuple[str, int]]:
+    """The arrays that take the most room."""
+    from itergp.storage import sizes
+
+    return list(sizes(path).items())[:MOST]

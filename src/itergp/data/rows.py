@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.data.spread import AT_ONCE, centre_and_spread
 from itergp.errors import InputError
 from itergp.validate import Array, finite, inputs, targets
@@ -36,6 +37,8 @@ class Rows:
     resolution: Any = 0.0  # variance of rounding y to the values that it takes: a number, or one per target
     weights: Array | None = None  # (u,): those of each row's observations, summed; None: all are 1
     log_weights: Array | None = None  # (u,): the logarithms of these weights, summed
+
+    __repr__ = brief.call
 
     @staticmethod
     def of(X: ArrayLike, y: ArrayLike, counts: ArrayLike | None = None, scatter: ArrayLike = 0.0) -> "Rows":

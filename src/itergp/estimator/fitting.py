@@ -25,11 +25,11 @@ from itergp.estimator.schedules import (
     policy_for,
     without_passes,
 )
+from itergp.estimator.units import scaling_for
 from itergp.estimator.varying import varying
 from itergp.fitted.first_rows import FirstRows, telling
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.observed import Observed
-from itergp.fitted.units import Scaling
 from itergp.learning.heldout import blocks
 from itergp.linalg.basis import Basis
 from itergp.linalg.compute import Compute, fitting, peak_bytes, require_bytes
@@ -70,7 +70,7 @@ def fit_rows(
     """Scale, learn and act, regardless of any earlier fit."""
     check_flags(asked)
     _require_room(*X.shape)
-    scaling = Scaling.of(X, y, weights) if asked["normalize"] else Scaling.none(X, y)
+    scaling = scaling_for(asked, X, y, weights)
     inputs, targets = scaling.inputs(X), scaling.targets(y)
     given = None if isinstance(groups, str) else groups  # blocks are made of places, and cannot cross one
     plan = planned(asked, inputs, targets, clock.budget, weights, given)

@@ -23,7 +23,7 @@ from itergp.learning.varying import NoiseFunction
 from itergp.linalg.compute import Compute
 from itergp.prior.gp import Prior
 from itergp.prior.kernel import Kernel
-from itergp.prior.means import Mean
+from itergp.prior.means import LinearMean, Mean
 from itergp.solver.problem import centred, check_kernel_values
 from itergp.validate import as_float64, choice
 
@@ -121,6 +121,7 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
             )
         return as_given
     if not np.any(plan.learnable):
+        warnings.warn(_nothing_to_learn(plan), LearningWarning, stacklevel=5)
         return replace(as_given, learning=Learning(Ending.NOTHING_TO_LEARN))
     if plan.groups is not None and not (plan.start.chosen and plan.method == "auto"):
         warnings.warn(NO_GROUPS, LearningWarning, stacklevel=5)
@@ -135,6 +136,16 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     else:
         noise = unit * learned.noise
     return Hyperparameters(learned.kernel, noise, learned, learned.learning, learned.candidates)
+
+
+def _nothing_to_learn(plan: Plan) -> str:
+    """Said of data that hold no information."""
+    what = "y is a plane in X" if isinstance(plan.mean, LinearMean) else "y has the same value in every row"
+    what = "there is one row" if plan.data.total == 1 else what
+    return (
+        f"Nothing can be learned: {what}. Kernel and noise are starting values, and so are all standard "
+        "deviations. Check that y is the right column, or add rows by `fit` or `partial_fit`."
+    )
 
 
 def centred_rows(plan: Plan, data: Rows) -> Rows:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from itergp.errors import InputError
 from itergp.tables.frames import frame_columns, frame_inputs, is_frame
 from itergp.tables.groups import BLOCKS
-from itergp.validate import INTERVALS, Array, choice, count, visible
+from itergp.validate import INTERVALS, Array, choice, count, sparse, visible
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # so that noise / weight and its squares fit in float64
 
@@ -152,9 +152,7 @@ def _named(X: Any) -> Any:
 def _plain(name: str, value: Any) -> None:
     """Reject values that NumPy would silently convert to wrong numbers."""
     if hasattr(value, "toarray"):
-        raise InputError(
-            f"{name} is a sparse matrix; expected a dense array. Use {name}.toarray() if it fits in memory."
-        )
+        raise InputError(sparse(name))
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(
             f"{name} is a masked array; expected plain numbers. Drop or fill the masked entries first."

@@ -50,6 +50,11 @@ class Translated:
         return any(self.fixed_noise)
 
 
+def in_units_of_inputs(kernel: Any) -> bool:
+    """Whether its lengthscales and periods are in the units of X: it is an object, not a name."""
+    return not isinstance(kernel, str)
+
+
 def translate_kernel(kernel: Any, features: int) -> Translated:
     """A name (then with one lengthscale per feature: ARD), an itergp kernel as it is, or a scikit-learn
     kernel."""

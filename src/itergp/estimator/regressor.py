@@ -30,6 +30,7 @@ from itergp.estimator.inputs import (
     unchanged_on_error,
     weighted_rows,
 )
+from itergp.estimator.names import in_units_of_inputs
 from itergp.estimator.progress import (
     CallbackSupportMixin,
     Watch,
@@ -52,9 +53,10 @@ class IterGPRegressor(
 ):
     """Gaussian process regression within a compute budget. The uncertainty includes what was not computed.
 
-    Follows the scikit-learn API. With `normalize=True`, inputs and targets are standardised, and **kernel,
-    mean and noise are in units of the scaled data**: lengthscales in standard deviations of each feature,
-    scale and noise in variances of y. Predictions and their uncertainties are always in the units of y.
+    Follows the scikit-learn API. With `normalize=True`, targets are standardised: **scale and noise are in
+    variances of y**. For a kernel by name, inputs are standardised too: its lengthscales are in standard
+    deviations of each feature. **A kernel that is given as an object has its lengthscales and periods in the
+    units of X.** Predictions and their uncertainties are always in the units of y.
 
     Parameters
     ----------
@@ -79,7 +81,8 @@ class IterGPRegressor(
     engine : "auto", the name of an engine, or one such as `itergp.DaskEngine(client)`, which spreads passes
         over the kernel matrix over a cluster. The address of a Dask scheduler ("tcp://host:8786") is short
         for `DaskEngine` with it.
-    normalize : whether to standardise inputs and targets.
+    normalize : whether to standardise targets, and inputs unless `kernel` is an object: then these are only
+        centred.
     merge_duplicates : whether to merge rows with identical inputs into one row with their mean target and
         noise / count. The reduction is exact.
     checkpoint : path to which long fits write their state, and from which an interrupted fit resumes.
@@ -88,7 +91,7 @@ class IterGPRegressor(
 
     Attributes
     ----------
-    kernel_, noise_ : learned or given values, in units of the scaled data if `normalize`. Multiple targets
+    kernel_, noise_ : learned or given values, in the units described above. Multiple targets
         share the kernel; `noise_` is then an array with one value per target, unless a single number was
         given. Where noise varies it is the mean over the training rows.
     noise_function_ : with "heteroscedastic", the noise variance at inputs in scaled units over that mean;
@@ -343,8 +346,14 @@ class IterGPRegressor(
     # Private.
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        units = " [kernel, mean and noise in units of the scaled data]" if self.normalize is True else ""
-        return super().__repr__(N_CHAR_MAX=N_CHAR_MAX) + units
+        return super().__repr__(N_CHAR_MAX=N_CHAR_MAX) + self._units()
+
+    def _units(self) -> str:
+        if self.normalize is not True:
+            return ""
+        if in_units_of_inputs(self.kernel):
+            return " [lengthscales and periods in units of X, scale and noise in variances of y]"
+        return " [kernel, mean and noise in units of the scaled data]"
 
     def _html_repr(self) -> str:
         """HTML for notebooks: scikit-learn's diagram, below a card if the model is fitted."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.fitted.fit import Fit
 from itergp.fitted.formats import counted, percent
@@ -52,6 +53,8 @@ class Calibration:
     weights: Array
     units: int
     grouped: bool = False
+
+    __repr__ = brief.call
 
     @property
     def factor(self) -> Array:

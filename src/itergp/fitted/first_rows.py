@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from itergp import brief
 from itergp.data.spread import CONSTANT
 from itergp.validate import Array
 
@@ -32,6 +33,8 @@ class FirstRows:
     told: Array  # (t,): whether there was anything to learn from
     weights: Array | None = None  # of the rows that are here; None: all are 1
     groups: Array | None = None  # of the rows that are here, if there are any
+
+    __repr__ = brief.call
 
     @staticmethod
     def of(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from itergp import brief
 from itergp.data.rows import Rows
 from itergp.fitted.first_rows import FirstRows
 from itergp.fitted.observed import Observed
@@ -42,6 +43,8 @@ class Trace:
     peak_bytes: int | None = None
     candidates: tuple[Considered, ...] = ()
 
+    __repr__ = brief.call
+
 
 @dataclass(frozen=True)
 class Free:
@@ -73,6 +76,8 @@ class Fit:
     )
     observed: Observed | None = None  # what holding out rows needs; None: the file does not say
     calibration: "Calibration | None" = None  # once it was asked for
+
+    __repr__ = brief.call
 
     # What was fitted.
 

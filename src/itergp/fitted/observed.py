@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from itergp import brief
 from itergp.data.rows import Rows, places
 from itergp.validate import Array
 
@@ -23,6 +24,8 @@ class Sample:
     weights: Array | None = (
         None  # (m,) its precision in units of 1 / noise; None: an equal share of its row's
     )
+
+    __repr__ = brief.call
 
     @staticmethod
     def drawn(
@@ -56,6 +59,8 @@ class Observed:
 
     groups: Array | None = None  # (n,), a number for each row of the problem
     sample: Sample | None = None
+
+    __repr__ = brief.call
 
     @staticmethod
     def of(

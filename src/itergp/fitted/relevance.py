@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from itergp.data.spread import centre_and_spread
 from itergp.fitted.fit import Fit
 from itergp.linalg.gram import Gram
 from itergp.prior.parameters import parameters
@@ -26,7 +27,8 @@ class Relevance:
 
 def relevances(fit: Fit) -> list[Relevance]:
     """The most relevant feature first."""
-    found, lengthscales = _values(fit.posterior.problem.gram)
+    scaled = bool((fit.scaling.x_scale != 1.0).any())
+    found, lengthscales = _values(fit.posterior.problem.gram, scaled)
     return [
         Relevance(
             int(j),
@@ -38,8 +40,8 @@ def relevances(fit: Fit) -> list[Relevance]:
     ]
 
 
-def _values(gram: Gram) -> tuple[np.ndarray, np.ndarray | None]:
-    """1 / lengthscale where the kernel has one for each feature, the largest 1; and these lengthscales.
+def _values(gram: Gram, scaled: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """Spread / lengthscale where the kernel has one for each feature, the largest 1; and these lengthscales.
 
     Else how far the correlation falls when a feature moves by one standard deviation from the median.
     """
@@ -48,7 +50,8 @@ def _values(gram: Gram) -> tuple[np.ndarray, np.ndarray | None]:
     d = X.shape[1]
     if len(scales) == 1 and np.size(scales[0]) == d:
         lengthscales = np.atleast_1d(np.asarray(scales[0], dtype=np.float64))
-        return (1.0 / lengthscales) * lengthscales.min(), lengthscales
+        per_spread = lengthscales if scaled else lengthscales / centre_and_spread(X)[1]
+        return (1.0 / per_spread) * per_spread.min(), lengthscales
     centre = np.median(X, axis=0)[None, :]
     moved = np.repeat(centre, d, axis=0) + np.diag(X.std(axis=0))
     k = gram.dense(centre, moved)[0]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.data.spread import CONSTANT, binary_unit, centre_and_spread
 from itergp.errors import InputError, PrecisionWarning
 from itergp.plots.slices import Data, training_data
@@ -27,6 +28,8 @@ class Scaling:
     y_mean: Array
     y_scale: Array
 
+    __repr__ = brief.call
+
     @staticmethod
     def of(X: Array, y: Array, weights: Array | None = None) -> "Scaling":
         """To mean 0 and standard deviation 1; what is constant is only shifted.
@@ -35,6 +38,11 @@ class Scaling:
         noise has to explain them, whatever the unit. Weights enter the mean and the size of y.
         """
         return Scaling(*centre_and_spread(_bounded("X", X)), *_mean_and_scale(_bounded("y", y), weights))
+
+    def keeping_inputs(self) -> "Scaling":
+        """The same with inputs in their own units, counted from their mean: for a kernel that is given in
+        these units."""
+        return replace(self, x_scale=np.ones_like(self.x_scale))
 
     @staticmethod
     def none(X: Array, y: Array) -> "Scaling":
@@ -99,6 +107,8 @@ class Unscaled:
     scaling: Scaling
     own: bool = False  # whether each target has its own variances
 
+    __repr__ = brief.call
+
     def mean(self, X: ArrayLike) -> Array:
         return self.scaling.mean(self.process.mean(self.scaling.inputs(X)))
 
@@ -144,6 +154,8 @@ class Parts(Shares):
     exact: bool
     method: str = "exact"
     neighbours: int = 0
+
+    __repr__ = brief.call
 
     @property
     def combined(self) -> Array:  # type: ignore[override]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from itergp import brief
 from itergp.learning.heldout import SURE, WORST, Scores
 from itergp.prior.kernel import Kernel
 from itergp.prior.linear import Linear
@@ -154,6 +155,8 @@ class Considered:
     error: float | None  # standard error of its difference to that of the chosen one
     coverage: float | None  # of 95 % intervals on held-out rows
     chosen: bool
+
+    __repr__ = brief.call
 
 
 def considered(candidates: Sequence[Candidate], best: Candidate) -> tuple[Considered, ...]:

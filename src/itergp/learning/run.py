@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from itergp import brief
 from itergp.data.rows import Rows
 from itergp.learning.candidates import Considered
 from itergp.learning.endings import Ending, Learning
@@ -45,6 +46,8 @@ class Learned:
     at_bounds: tuple[str, ...] = ()
     ended: Ending = Ending.CONVERGED
     candidates: tuple[Considered, ...] = ()  # where the kernel was chosen too
+
+    __repr__ = brief.call
 
     @property
     def interrupted(self) -> bool:

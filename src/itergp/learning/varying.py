@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from itergp import brief
 from itergp.data.rows import Rows, unmerged
 from itergp.learning.heldout import FEWER, HeldOut, LeaveOut
 from itergp.learning.training import learn_rows
@@ -49,6 +50,8 @@ class NoiseFunction:
     X: Array  # (m, d), in scaled units
     weights: Array  # (m,)
     constant: float
+
+    __repr__ = brief.call
 
     @cached_property
     def _gram(self) -> Gram:
@@ -171,9 +174,9 @@ def learned_function(
     values = found.logarithms(h)
     few = np.sort(np.random.default_rng([seed, m, 6]).permutation(m)[:EXACT_LIKELIHOOD_ROWS])
     some = unmerged(found.X[few], (values - values.mean())[few])
-    variance, d = LOG_CHI2_VARIANCE / t, found.X.shape[1]
+    variance = LOG_CHI2_VARIANCE / t
     how: dict[str, Any] = {"seconds": seconds, "seed": seed, "compute": compute}
-    learned = learn_rows(some, 1.0 * Matern52(np.full(d, LENGTH)), variance, False, "exact", **how)
+    learned = learn_rows(some, 1.0 * Matern52(LENGTH * some.spread), variance, False, "exact", **how)
     if learned.interrupted:
         raise KeyboardInterrupt
     kernel = learned.kernel

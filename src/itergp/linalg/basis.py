@@ -16,6 +16,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from itergp import brief
 from itergp.linalg.blas import NARROW
 
 if TYPE_CHECKING:
@@ -149,6 +150,8 @@ class Basis:
     n: int
     parts: tuple[Columns | sp.csc_array, ...]
     KQ: "Columns | Products"
+
+    __repr__ = brief.call
 
     @staticmethod
     def empty(n: int) -> "Basis":
@@ -309,6 +312,8 @@ class Factor:
 
     memory: _Square
     size: int
+
+    __repr__ = brief.call
 
     @staticmethod
     def empty() -> "Factor":

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from itergp import brief
 from itergp.errors import InputError
 
 
@@ -14,6 +15,8 @@ class DiagonalPlusLowRank:
 
     diagonal: np.ndarray
     U: np.ndarray
+
+    __repr__ = brief.call
 
     def __post_init__(self) -> None:
         if not (self.diagonal > 0).all():

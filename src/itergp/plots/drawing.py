@@ -78,7 +78,7 @@ def require_matplotlib() -> None:
         import matplotlib  # noqa: F401
     except ImportError:
         raise InputError(
-            "pictures need matplotlib, which is not installed. Run pip install 'itergp[plots]'."
+            "pictures need matplotlib, which is not installed. Run pip install matplotlib."
         ) from None
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.neighbours import distinct
@@ -28,6 +29,8 @@ class Path:
     mean: np.ndarray
     var: np.ndarray
 
+    __repr__ = brief.call
+
 
 @dataclass(frozen=True, eq=False)
 class At:
@@ -35,6 +38,8 @@ class At:
 
     posterior: "Posterior"
     X: np.ndarray  # validated
+
+    __repr__ = brief.call
 
     def knowing(self, **values: Any) -> "At":
         """The same with precomputed values."""
@@ -126,6 +131,8 @@ class LocalAt:
 
     at: At
     neighbours: int
+
+    __repr__ = brief.call
 
     def knowing(self, **values: Any) -> "LocalAt":
         """The same with precomputed values."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.posterior.joint import LocalSamples
 from itergp.posterior.sampling import SampleFunction
@@ -65,6 +66,8 @@ class TargetSamples:
     """Draws of the targets as functions: call it at any X for (size, m, t)."""
 
     each: Sequence[SampleFunction | LocalSamples]
+
+    __repr__ = brief.call
 
     @staticmethod
     def of(processes: Sequence[Any], size: int, seed: int, features: int) -> "TargetSamples":

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.linalg.compute import Compute, require_bytes
 from itergp.linalg.low_rank import DiagonalPlusLowRank
@@ -68,6 +69,10 @@ class Posterior:
     def posterior(self) -> "Posterior":
         """Itself, as `local` and `around` have the posterior whose actions they share."""
         return self
+
+    def __repr__(self) -> str:
+        parts = self.problem.described | {"policy": brief.value(self.policy)}
+        return brief.lines(f"Posterior: {self.problem.size}; {self.state.reached}", **parts)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_prepared"}

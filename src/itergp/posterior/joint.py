@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.linalg.compute import require_bytes
 from itergp.linalg.gram import Gram
 from itergp.posterior.gradients import Pull, Seen, Weights, pulled_update
@@ -126,6 +127,8 @@ class LocalSamples:
     prior: PriorDraws
     z: np.ndarray  # L^{-1} Q^T (b - y'), (i, size * t)
     rounding: np.ndarray  # of the rows, in units of the jitter, (n, size * t)
+
+    __repr__ = brief.call
 
     @staticmethod
     def of(process: Estimating, size: int, seed: int, features: int) -> "LocalSamples":

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.limits import JOINT_POINTS
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.local import Neighbourhoods
@@ -45,6 +46,10 @@ class LocalPosterior:
 
     posterior: "Posterior"
     neighbours: int
+
+    def __repr__(self) -> str:
+        each = brief.counted(self.neighbours, "neighbour")
+        return f"LocalPosterior: {each} of each point as its own actions, in addition to\n{self.posterior!r}"
 
     def at(self, X: ArrayLike) -> "LocalAt":
         """This posterior at points: `mean`, `var`, `decompose()` and `certify()` of the result share their

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.posterior.around import JointPosterior
 from itergp.posterior.at import LocalAt
 from itergp.posterior.beside import TargetSamples, beside, draws, each_field, pulled_each
@@ -27,6 +28,10 @@ class LocalTargets:
 
     posterior: "TargetPosterior"
     neighbours: int
+
+    def __repr__(self) -> str:
+        each = brief.counted(self.neighbours, "neighbour")
+        return f"LocalTargets: {each} of each point as its own actions, in addition to\n{self.posterior!r}"
 
     def at(self, X: ArrayLike) -> "LocalTargetsAt":
         return LocalTargetsAt(self.posterior.at(X), self.neighbours)
@@ -87,6 +92,8 @@ class LocalTargetsAt:
     at: "TargetsAt"
     neighbours: int
 
+    __repr__ = brief.call
+
     @cached_property
     def _near(self) -> np.ndarray:
         return self.at.posterior.shared.at(self.at.X).local(self.neighbours).near
@@ -114,6 +121,8 @@ class JointTargets:
 
     posterior: "TargetPosterior"
     each: tuple[JointPosterior, ...]
+
+    __repr__ = brief.call
 
     @property
     def left_out(self) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.limits import JOINT_POINTS
 from itergp.linalg.compute import require_bytes
@@ -57,6 +58,8 @@ class SampleFunction:
     posterior: "Posterior"
     prior: "PriorDraws"
     weights: np.ndarray  # C (b - y'), (n, size * t)
+
+    __repr__ = brief.call
 
     @property
     def features(self) -> "Features":
@@ -147,6 +150,8 @@ class PriorDraws:
     noise: np.ndarray  # (n, size * t)
     size: int
     exact: bool  # False if random features approximate the prior
+
+    __repr__ = brief.call
 
     @staticmethod
     def of(problem: Problem, size: int, rng: np.random.Generator, features: int) -> "PriorDraws":

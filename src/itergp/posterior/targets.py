@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.posterior.around import LIMIT, JointPosterior
@@ -56,6 +57,11 @@ class TargetPosterior:
                 f"{n} values."
             )
         object.__setattr__(self, "noise", noise)
+
+    def __repr__(self) -> str:
+        problem, state = self.shared.problem, self.shared.state
+        parts = problem.described | {"noise": brief.value(self.noise), "policy": brief.value(self.policy)}
+        return brief.lines(f"TargetPosterior: {problem.size}; {state.reached}", **parts)
 
     @cached_property
     def each(self) -> tuple[Posterior, ...]:
@@ -208,6 +214,8 @@ class TargetsAt:
 
     posterior: TargetPosterior
     X: np.ndarray  # validated
+
+    __repr__ = brief.call
 
     @cached_property
     def _products(self) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 from scipy.special import stdtrit
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.limits import DENSE_ROWS
 from itergp.linalg.compute import require_bytes
@@ -71,6 +72,8 @@ class Decomposition(Shares):
     method: str = "exact"
     neighbours: int = 0
 
+    __repr__ = brief.call
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -80,6 +83,8 @@ class Certificate:
     variance_lower: np.ndarray
     variance_upper: np.ndarray
     mean_error: np.ndarray
+
+    __repr__ = brief.call
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.prior.kernel import Kernel
 from itergp.prior.means import Mean, Zero, by_differences
@@ -52,6 +53,10 @@ class Prior:
             raise InputError(f"mean is {mean!r}; expected a mean function such as ConstantMean(1.0).")
         object.__setattr__(self, "kernel", kernel)
         object.__setattr__(self, "mean_function", mean)
+
+    def __repr__(self) -> str:
+        mean = "" if isinstance(self.mean_function, Zero) else f", mean={brief.value(self.mean_function)}"
+        return f"Prior({self.kernel!r}{mean})"
 
     def mean(self, X: ArrayLike) -> np.ndarray:
         return np.asarray(self.mean_function(inputs("X", X)), dtype=np.float64)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from itergp import brief
 from itergp.errors import InputError, KernelError
 from itergp.prior import rounding
 from itergp.validate import positive_scalar
@@ -55,8 +56,13 @@ class Kernel(ABC):
     def __call__(self, X0: Array, X1: Array) -> Array:
         """The matrix k(X0, X1), shape (n0, n1)."""
 
+    def __repr__(self) -> str:
+        """A formula, such as 1.43 * Matern32(lengthscale=0.3) + Linear(lengthscale=1)."""
+        return brief.call(self)
+
     def __init_subclass__(cls) -> None:
         """A class with its own formula has no parts, unless it defines them."""
+        brief.keep_repr(cls)
         if "__call__" in vars(cls):
             for method in ("evaluate", "terms", "summands"):
                 if method not in vars(cls):
@@ -155,6 +161,10 @@ def _call(kernel: Kernel, X0: Array, X1: Array) -> Array:
     return kernel(X0, X1)
 
 
+def _as_factor(kernel: Kernel) -> str:
+    return f"({kernel!r})" if isinstance(kernel, Sum) else repr(kernel)
+
+
 @dataclass(frozen=True, eq=False)
 class Scaled(_Combined):
     """scale * k"""
@@ -164,6 +174,9 @@ class Scaled(_Combined):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive_scalar("scale of a kernel", self.scale))
+
+    def __repr__(self) -> str:
+        return f"{brief.value(self.scale)} * {_as_factor(self.kernel)}"
 
     def evaluate(self, X0: Array, X1: Array, leaf: Callable[[Kernel, Array, Array], Array]) -> Array:
         return self.scale * self.kernel.evaluate(X0, X1, leaf)
@@ -221,6 +234,9 @@ class _Pair(_Combined):
 class Sum(_Pair):
     """k1 + k2"""
 
+    def __repr__(self) -> str:
+        return f"{self.left!r} + {self.right!r}"
+
     def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
         return 1.0 + max(self.left.amplification(X, dtype), self.right.amplification(X, dtype))
 
@@ -241,6 +257,9 @@ class Sum(_Pair):
 
 class Product(_Pair):
     """k1 * k2"""
+
+    def __repr__(self) -> str:
+        return f"{_as_factor(self.left)} * {_as_factor(self.right)}"
 
     def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
         return self.left.amplification(X, dtype) + self.right.amplification(X, dtype)
@@ -281,6 +300,11 @@ class OnColumns(_Combined):
                 f"columns of `kernel.on(...)` is {list(columns)!r}; expected distinct column numbers from 0."
             )
         object.__setattr__(self, "columns", tuple(int(c) for c in columns))
+
+    def __repr__(self) -> str:
+        inner = f"({self.kernel!r})" if isinstance(self.kernel, _Combined) else repr(self.kernel)
+        few = len(self.columns) <= brief.FEW
+        return f"{inner}.on({list(self.columns)})" if few else f"{inner}.on(<{len(self.columns)} columns>)"
 
     def _select(self, X: Array) -> Array:
         return X[:, np.array(self.columns)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.validate import as_float64, finite
 
@@ -16,6 +17,12 @@ class Mean(ABC):
 
     @abstractmethod
     def __call__(self, X: np.ndarray) -> np.ndarray: ...
+
+    def __init_subclass__(cls) -> None:
+        brief.keep_repr(cls)
+
+    def __repr__(self) -> str:
+        return brief.call(self)
 
     def pullback(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         """The gradient of sum_it slopes_it mu_t(x_i) in X; `slopes` is (n, t). Correct for any function;

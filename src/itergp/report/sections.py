@@ -9,7 +9,11 @@ from itergp.report.measure import fitted, noise, quality, share
 from itergp.report.measure.slices import slices
 from itergp.report.measure.subject import Subject, Target
 from itergp.report.page import parts
-from itergp.report.page.text import Json
+from itergp.report.page.text import Json, is_exact
+
+
+def always(numbers: Json) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -17,7 +21,8 @@ class Section:
     """A titled part of the page, in which `draw` makes HTML of all numbers of the report.
 
     `numbers` and `of_target` measure what it adds to these, by name: once, or for each target. Figures are
-    drawn by the page's script, from the numbers of sections that say `in_browser`.
+    drawn by the page's script, from the numbers of sections that say `in_browser`. What few readers need is
+    `folded`; it is not printed either, unless it was opened.
     """
 
     key: str
@@ -27,10 +32,24 @@ class Section:
     numbers: Mapping[str, Callable[[Subject], Any]] = field(default_factory=dict)
     of_target: Mapping[str, Callable[[Target], Any]] = field(default_factory=dict)
     in_browser: bool = False
+    folded: Callable[[Json], bool] = lambda numbers: False  # whether a reader has to open it
 
 
 SECTIONS = (
     Section("targets", "All targets", parts.all_targets),
+    Section(
+        "predicted",
+        "Observed against predicted",
+        parts.figures(
+            parts.Figure(
+                "predicted",
+                "One dot per point. On the diagonal, the prediction is right; far from it, look at the worst "
+                "points below.",
+            )
+        ),
+        of_target={"predicted": quality.predicted},
+        in_browser=True,
+    ),
     Section(
         "bands",
         "The function and its uncertainty",
@@ -50,6 +69,7 @@ SECTIONS = (
         ),
         of_target={"decomposition": share.decomposition},
         in_browser=True,
+        folded=is_exact,
     ),
     Section(
         "calibration",
@@ -116,6 +136,7 @@ SECTIONS = (
         parts.candidates,
         choice.HELP,
         {"candidates": fitted.candidates},
+        folded=always,
     ),
     Section(
         "hyper",
@@ -123,6 +144,7 @@ SECTIONS = (
         parts.hyperparameters,
         "On a logarithmic scale between the search bounds. At a bound, the best value may lie beyond it.",
         {"hyperparameters": fitted.hyperparameters},
+        folded=always,
     ),
     Section(
         "relevance",
@@ -152,11 +174,13 @@ SECTIONS = (
         ),
         numbers={"learning": fitted.learning, "convergence": fitted.convergence},
         in_browser=True,
+        folded=always,
     ),
     Section(
         "fitted",
         "Model and data preparation",
         parts.fitted,
         numbers={"fitted": fitted.fitted, "data": fitted.data},
+        folded=always,
     ),
 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.linalg.basis import Basis, Factor, as_dense
 from itergp.linalg.blas import dense_threads
@@ -41,6 +42,8 @@ class Belief:
     z: np.ndarray  # L^{-1} Q^T b
     tau: np.ndarray
     rank: int = 0
+
+    __repr__ = brief.call
 
     @staticmethod
     def start(problem: Problem) -> "Belief":

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.limits import DENSE_ROWS
 from itergp.solver.problem import Problem
@@ -40,6 +41,12 @@ class Policy(ABC):
     sparse: ClassVar[bool] = False
     # True if they have a few rows each, so that of many rows their products need not be stored either
     few_rows: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        brief.keep_repr(cls)
+
+    def __repr__(self) -> str:
+        return brief.call(self)
 
     @property
     def turns(self) -> "Turns":

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from itergp import brief
 from itergp.errors import InputError, KernelError, PrecisionWarning
 from itergp.linalg.compute import Compute
 from itergp.linalg.gram import Gram, origin
@@ -96,6 +97,21 @@ class Problem:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_information"}
+
+    def __repr__(self) -> str:
+        return brief.lines(f"Problem: {self.size}", **self.described)
+
+    @property
+    def size(self) -> str:
+        """In words."""
+        counts = (self.n, "row"), (self.X.shape[1], "feature"), (self.targets, "target")
+        return ", ".join(brief.counted(*one) for one in counts)
+
+    @property
+    def described(self) -> dict[str, str]:
+        """The prior and the noise as text, by name."""
+        mean, noise = brief.value(self.prior.mean_function), brief.value(self.noise)
+        return {"kernel": repr(self.prior.kernel), "mean": mean, "noise": noise}
 
     @property
     def n(self) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from itergp import brief
 from itergp.errors import InputError
 from itergp.limits import EXACT_ROWS
 from itergp.solver.policies import (
@@ -63,6 +64,9 @@ class Schedule(Policy):
         object.__setattr__(self, "entries", tuple(_entry(entry) for entry in entries))
         if not entries:
             raise InputError("Schedule() is empty; expected entries such as (PseudoInput(128), 128).")
+
+    def __repr__(self) -> str:
+        return f"Schedule({', '.join(map(brief.value, self.entries))})"
 
     @property
     def turns(self) -> Turns:

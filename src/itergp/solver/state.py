@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from itergp import brief
 from itergp.linalg.basis import Basis, Factor
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.low_rank import DiagonalPlusLowRank
@@ -78,6 +79,8 @@ class Stage:
     index: int = 0  # of the turn
     begun: Progress = field(default_factory=Progress)
 
+    __repr__ = brief.call
+
     def over(self, state: "State") -> bool:
         return self.limit is not None and self.limit.reached(self.begun, state)
 
@@ -100,6 +103,17 @@ class State:
     trace: tuple[Step, ...] = ()
     status: Status | None = None
     tick: Tick = no_tick  # inside a step: called during long work, which it ends when the time is over
+
+    def __repr__(self) -> str:
+        parts = {"policy": brief.value(self.policy)} | self.problem.described
+        return brief.lines(f"State: {self.problem.size}; {self.reached}", **parts)
+
+    @property
+    def reached(self) -> str:
+        """How far it came, in words."""
+        done = brief.counted(self.rank, "action"), brief.counted(self.progress.passes, "pass")
+        ended = "" if self.status is None else f", ended by: {self.status.value}"
+        return f"{done[0]} in {done[1]} over K{ended}"
 
     @staticmethod
     def start(problem: Problem, seed: int = 0) -> "State":

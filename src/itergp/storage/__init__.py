@@ -8,4 +8,4 @@ converts a problem and its state to arrays and JSON and back, bit for bit; `mode
 """
 
 from itergp.storage.checkpoints import Checkpoint as Checkpoint, fingerprint as fingerprint
-from itergp.storage.models import load as load, save as save
+from itergp.storage.models import load as load, save as save, sizes as sizes

@@ -9,6 +9,7 @@ it is checked before anything is parsed, and it covers every byte. Manifests are
 import contextlib
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,6 +102,16 @@ def read(path: Path, kind: str) -> tuple[Any, Tensors, str]:
             value = _value(path, contents.metadata()[KEY], kind, size=os.fstat(file.fileno()).st_size)
             tensors = {name: contents.get_tensor(name) for name in contents.keys()}  # noqa: SIM118 (no mapping)
     return value, tensors, digest.decode()
+
+
+def array_sizes(path: Path) -> dict[str, int]:
+    """How many bytes each array of a file takes, the largest first. The arrays themselves are not read."""
+    with reading(path), _opened(path), safe_open(path, framework="np") as contents:
+        sizes = {}
+        for name in contents.keys():  # noqa: SIM118 (no mapping)
+            found = contents.get_slice(name)
+            sizes[name] = math.prod(found.get_shape()) * int(found.get_dtype().strip("BFIU")) // 8
+    return dict(sorted(sizes.items(), key=lambda item: -item[1]))
 
 
 def write_text(path: Path, kind: str, value: Any) -> None:

@@ -10,7 +10,7 @@ from itergp.posterior.combined import Posterior
 from itergp.posterior.targets import TargetPosterior
 from itergp.posterior.uncertainty import is_exact
 from itergp.storage.checks import numbers
-from itergp.storage.files import Tensors, read, reading, write
+from itergp.storage.files import Tensors, array_sizes, read, reading, write
 from itergp.storage.replacing import file_path
 from itergp.storage.specs import decode, encode, json_value, putting, table
 from itergp.storage.states import (
@@ -90,6 +90,11 @@ def load(path: str | PathLike[str], classes: Iterable[type] = ()) -> tuple[Any, 
             noise = numbers(tensors["target_noise"], "array target_noise", least=0.0)
             return TargetPosterior(posterior, noise), value["about"]
         return posterior, value["about"]
+
+
+def sizes(path: str | PathLike[str]) -> dict[str, int]:
+    """What takes the room in a model file: bytes by the names of its arrays, the largest first."""
+    return array_sizes(Path(path))
 
 
 def _policy_value(posterior: Posterior | TargetPosterior, tensors: Tensors) -> Any:

@@ -107,8 +107,7 @@ def parquet_libraries(path: Path) -> tuple[Any, Any]:
         import pyarrow.parquet as pq
     except ImportError:
         raise InputError(
-            f"{path}: Parquet needs pyarrow, which is not installed. Run pip install 'itergp[data]', or use "
-            "CSV."
+            f"{path}: Parquet needs pyarrow, which is not installed. Run pip install pyarrow, or use CSV."
         ) from None
     return pa, pq
 

@@ -24,7 +24,7 @@ def table_format(path: Path) -> str:
             import pyarrow  # noqa: F401
         except ImportError:
             raise InputError(
-                f"{path}: Parquet needs pyarrow, which is not installed. Run pip install 'itergp[data]', or "
+                f"{path}: Parquet needs pyarrow, which is not installed. Run pip install pyarrow, or "
                 "use .csv."
             ) from None
     return kind

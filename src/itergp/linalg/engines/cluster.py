@@ -39,7 +39,7 @@ def require_dask() -> None:
     except ImportError:
         raise InputError(
             "a cluster needs Dask's package distributed, which is not installed. Run pip install "
-            "'itergp[dask]', here and on all workers."
+            "distributed, here and on all workers."
         ) from None
 
 

@@ -40,7 +40,11 @@ def fitted(subject: Subject) -> Json:
         "engine": f"{gram.engine.name}, {gram.dtype.name}",
         "status": fit.status.name,
         "ended": f"{fit.status.advice} {fit.learning.advice}",
-        "learned": {"ended": fit.learning.ended.name, "iterations": fit.learning.iterations},
+        "learned": {
+            "ended": fit.learning.ended.name,
+            "iterations": fit.learning.iterations,
+            "advice": fit.learning.advice,
+        },
         "learned_too_little": fit.learning.falls_short,
         "actions": posterior.rank,
         "passes": done.passes,
@@ -187,6 +191,11 @@ def data(subject: Subject) -> Json:
         "Inputs and targets were standardised: hyper-parameters are in units of the scaled data, "
         "predictions in the units of y."
     )
+    if not isinstance(fit.asked["kernel"], str):
+        scaled = (
+            "Targets were standardised, inputs only centred: lengthscales and periods are in the units of "
+            "the inputs, scale and noise in variances of y."
+        )
     if not fit.asked["normalize"]:
         scaled = "Nothing was scaled: hyper-parameters are in the units of the data."
     merged = (

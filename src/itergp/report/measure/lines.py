@@ -8,6 +8,7 @@ from itergp.fitted.points import path_at
 from itergp.fitted.seen import Seen
 from itergp.posterior.combined import Posterior
 from itergp.posterior.uncertainty import variance_by
+from itergp.report.measure.columns import Column, typical
 
 FEATURES, SPREAD_OVER = 4, 8  # slices of one target, and of all of them
 POINTS, POINTS_IN_1D = 64, 120
@@ -23,22 +24,24 @@ class Line:
     rows: np.ndarray
 
 
-def lines(posterior: Posterior, order: list[int], targets: int) -> list[Line]:
-    """Along the most relevant features that vary."""
+def lines(posterior: Posterior, columns: list[Column], targets: int) -> list[Line]:
+    """Along the most relevant features that vary. Not between categories: nothing is half of one."""
     X = posterior.problem.X
-    varying = [j for j in order if np.ptp(X[:, j]) > 0]
+    centre = typical(X, columns)
+    numbers = [column.numbers[0] for column in columns if not column.category]
+    varying = [j for j in numbers if np.ptp(X[:, j]) > 0]
     number = max(1, min(FEATURES, SPREAD_OVER // targets))
-    return [_line(posterior, j) for j in varying[:number]]
+    return [_line(posterior, centre, j) for j in varying[:number]]
 
 
-def _line(posterior: Posterior, j: int) -> Line:
+def _line(posterior: Posterior, centre: np.ndarray, j: int) -> Line:
     X = posterior.problem.X
     one = X.shape[1] == 1
     low, high = (X[:, j].min(), X[:, j].max()) if one else np.quantile(X[:, j], [0.005, 0.995])
     if not high > low:
         low, high = X[:, j].min(), X[:, j].max()
     margin = 0.08 * (high - low)
-    grid = np.tile(np.median(X, axis=0), (POINTS_IN_1D if one else POINTS, 1))
+    grid = np.tile(centre, (POINTS_IN_1D if one else POINTS, 1))
     grid[:, j] = np.linspace(low - margin, high + margin, len(grid))
     return Line(j, grid, _rows_beside(posterior, grid[0], j))
 

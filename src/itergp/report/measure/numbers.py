@@ -53,6 +53,7 @@ def _target(target: Target) -> Json:
     values = {
         "name": target.name,
         "unit_sd": target.unit * float(target.training_y.std()),
+        "baseline": quality.baseline(target),
         "metrics": quality.metrics(target),
     }
     for section in SECTIONS:

@@ -13,17 +13,38 @@ from itergp.report.page.text import Json
 BINS, SPREAD = 24, 4.0
 PIT_EDGES = np.linspace(0.0, 1.0, 11)
 WORST = 20
+SHOWN = 5  # features of each of them
+DRAWN = 500  # points of a picture
 
 
 def metrics(target: Target) -> Json:
-    """RMSE, NLL, 95 % coverage and CRPS at each position."""
+    """R2, RMSE, NLL, 95 % coverage and CRPS at each position."""
     y, pairs = target.y, _along(target)
     return {
+        "r2": [_r2(y, mean) for mean, _ in pairs],
         "rmse": [scores.rmse(y, mean) for mean, _ in pairs],
         "nll": [scores.nll(y, mean, var) for mean, var in pairs],
         "coverage": [scores.coverage(y, mean, var) for mean, var in pairs],
         "crps": [scores.crps(y, mean, var) for mean, var in pairs],
     }
+
+
+def _r2(y: np.ndarray, mean: np.ndarray) -> float | None:
+    """The share of the variance of y that the means explain; None where y does not vary."""
+    spread = float(np.mean((y - y.mean()) ** 2))
+    return 1.0 - float(np.mean((y - mean) ** 2)) / spread if spread > 0 else None
+
+
+def baseline(target: Target) -> float:
+    """The RMSE of predicting the mean of the training rows everywhere."""
+    known = np.average(target.training_y, weights=target.subject.fit.counts)
+    return scores.rmse(target.y, np.full(target.y.shape, float(target.back(known))))
+
+
+def predicted(target: Target) -> Json:
+    """What was observed at some of the points, and what the model predicts there."""
+    some = np.arange(len(target.y))[:: max(1, len(target.y) // DRAWN)]
+    return {"observed": target.y[some], "mean": target.means[-1][some]}
 
 
 def calibration(target: Target) -> Json:
@@ -86,6 +107,7 @@ def worst(target: Target) -> Table:
     subject, z = target.subject, _last(target)
     points = subject.seen.points
     X = subject.fit.scaling.original(points.X)
+    columns = subject.columns[:SHOWN]
     return Table(
         {
             "row": int(points.rows[i]),
@@ -93,7 +115,7 @@ def worst(target: Target) -> Table:
             "mean": float(target.means[-1, i]),
             "std": float(np.sqrt(target.variances[-1, i])),
             "z": float(z[i]),
-            "features": {subject.names[j]: float(X[i, j]) for j in subject.order[:5]},
+            "features": {column.name: column.value(X[i]) for column in columns},
         }
         for i in np.argsort(-np.abs(z), kind="stable")[:WORST]
     )

@@ -3,6 +3,7 @@
 import numpy as np
 
 from itergp.fitted.formats import beside
+from itergp.report.measure.columns import Column
 from itergp.report.measure.subject import Target
 from itergp.report.page.text import Json
 
@@ -31,7 +32,7 @@ def slices(target: Target) -> list[Json]:
                 "combined": target.unit**2 * there.variances[:, some],
                 "mathematical": None if mathematical is None else target.unit**2 * mathematical[some],
                 "noise": target.noise_at(line.X),
-                "held_at": held_at(subject.names, back[0], spreads, j),
+                "held_at": held_at(subject.columns, back[0], spreads, j),
                 "near": {
                     "x": scaling.x_mean[j] + scaling.x_scale[j] * X[line.rows, j],
                     "y": target.back(target.training_y[line.rows]),
@@ -42,11 +43,17 @@ def slices(target: Target) -> list[Json]:
     return values
 
 
-def held_at(names: list[str], values: np.ndarray, spreads: np.ndarray, j: int) -> str:
-    """The medians at which the other features are held."""
-    others = [k for k in range(len(names)) if k != j]
+def held_at(columns: list[Column], x: np.ndarray, spreads: np.ndarray, j: int) -> str:
+    """Where the other features are held: numbers at their median, categories as in most rows."""
+    others = [column for column in columns if j not in column.numbers]
     if not others:
         return ""
-    told = ", ".join(f"{names[k]} = {beside(values[k], spreads[k])}" for k in others[:NAMED])
+    kinds = ", categories as in most rows" if any(column.category for column in others) else ""
+    told = ", ".join(f"{column.name} = {_text(column, x, spreads)}" for column in others[:NAMED])
     left = len(others) - NAMED
-    return f"Other features at their median: {told}" + (f" and {left} more." if left > 0 else ".")
+    return f"Other features at their median{kinds}: {told}" + (f" and {left} more." if left > 0 else ".")
+
+
+def _text(column: Column, x: np.ndarray, spreads: np.ndarray) -> str:
+    value = column.value(x)
+    return value if isinstance(value, str) else beside(value, spreads[column.numbers[0]])

@@ -13,6 +13,7 @@ from itergp.fitted.relevance import Relevance, relevances
 from itergp.fitted.seen import Seen
 from itergp.posterior.combined import Posterior
 from itergp.posterior.targets import TargetPosterior
+from itergp.report.measure.columns import Column, columns
 from itergp.report.measure.lines import Along, Line, along, lines
 
 
@@ -68,6 +69,11 @@ class Subject:
         return [row.feature for row in self.relevance]
 
     @cached_property
+    def columns(self) -> list[Column]:
+        """The columns as a reader knows them, those of a category as one; the most relevant one first."""
+        return columns(self.posterior.problem.X, self.fit.scaling, self.names, self.order)
+
+    @cached_property
     def calibration(self) -> Calibration | None:
         """What held-out rows say, whether there are test data or not; None where they cannot be asked."""
         try:
@@ -78,7 +84,7 @@ class Subject:
     @cached_property
     def lines(self) -> list[Line]:
         """Along the most relevant features."""
-        return lines(self.posterior, self.order, len(self.targets))
+        return lines(self.posterior, self.columns, len(self.targets))
 
     @cached_property
     def along(self) -> list[Along]:

@@ -4,7 +4,7 @@ import math
 
 from itergp.fitted.formats import counted, passes, percent, roughly
 from itergp.fitted.shares import amount
-from itergp.report.page.text import Json
+from itergp.report.page.text import Json, is_exact
 
 SURPRISING = 3.0  # standard errors by which a coverage must differ to be called wrong
 
@@ -17,12 +17,9 @@ def title(targets: list[str], features: int) -> str:
 def verdict(values: Json) -> list[str]:
     """What matters most comes first."""
     quality = [_quality(values, target) for target in values["targets"]]
-    return [
-        _share(values),
-        *quality,
-        f"{_fit(values)} {values['fitted']['regime']}",
-        values["fitted"]["ended"],
-    ]
+    fitted = values["fitted"]
+    ended = fitted["learned"]["advice"] if is_exact(values) else fitted["ended"]
+    return [*quality, _share(values), f"{_fit(values)} {fitted['regime']}", ended]
 
 
 def _share(values: Json) -> str:
@@ -52,14 +49,13 @@ def _hidden(values: Json) -> str:
 
 
 def _quality(values: Json, target: Json) -> str:
-    m, sd = target["metrics"], target["unit_sd"]
-    relative = (
-        f" ({percent(m['rmse'][-1] / sd)} of the standard deviation of {target['name']})" if sd > 0 else ""
-    )
+    """How large errors are, beside those of a model that knows nothing; and whether the intervals hold."""
+    m = target["metrics"]
     name = f"{target['name']}: " if len(values["targets"]) > 1 else ""
+    r2 = "" if m["r2"][-1] is None else f"R2 {m['r2'][-1]:.3f}: "
     return (
-        f"{name}RMSE {m['rmse'][-1]:.4g}{relative}, NLL {m['nll'][-1]:.4g}; the 95 % intervals contain "
-        f"{percent(m['coverage'][-1])} of "
+        f"{name}{r2}the typical error (RMSE) is {m['rmse'][-1]:.4g}, and {target['baseline']:.4g} if the "
+        f"mean is predicted everywhere. The 95 % intervals contain {percent(m['coverage'][-1])} of "
         f"{_where(values)}.{_calibrated(m['coverage'][-1], values['points']['count'])}"
     )
 
@@ -77,10 +73,10 @@ def _fit(values: Json) -> str:
     total = f["seconds"]["total"]
     time = "" if total is None else f" and took {roughly(total)}"
     memory = "" if f["memory_bytes"] is None else f", with at most {f['memory_bytes'] / 1e9:.2g} GB of memory"
-    return (
-        f"The fit of {f['rows']:,} rows{merged} and {counted(f['features'], 'feature')} used "
-        f"{counted(f['actions'], 'action')} in {passes(f['passes'])} over the kernel matrix{time}{memory}."
-    )
+    used = f" used {counted(f['actions'], 'action')} in {passes(f['passes'])} over the kernel matrix{time}"
+    if is_exact(values):
+        used = " is done" if total is None else f" took {roughly(total)}"
+    return f"The fit of {f['rows']:,} rows{merged} and {counted(f['features'], 'feature')}{used}{memory}."
 
 
 def _where(values: Json) -> str:

@@ -220,7 +220,7 @@ function shadeLegend(shades, most) {
 
 function drawLearning(host, target, numbers) {
   const trace = list(numbers.learning).filter(step => isNumber(step?.seconds) && isNumber(step?.objective));
-  if (!trace.length) return nothing(host, "Nothing to show: kernel and noise were given, or the learning trace was not stored.");
+  if (!trace.length) return nothing(host, String(numbers.unlearned ?? "There is no trace of the learning."));
   const values = trace.map(step => step.objective).sort((a, b) => a - b), typical = values[Math.floor(0.9 * (values.length - 1))];
   const cut = values.at(-1) - values[0] > 4 * (typical - values[0]) && typical > values[0];
   const y = airy([values[0], cut ? typical + (typical - values[0]) : values.at(-1)], 0.06);
@@ -291,7 +291,21 @@ function drawSpark(host, values, domain, error = 0) {
   };
 }
 
+/** Observed over predicted, on one scale: the diagonal is a prediction without error. */
+function drawPredicted(host, target) {
+  const observed = list(target.predicted?.observed), mean = list(target.predicted?.mean), domain = extent(observed, mean);
+  if (!domain) return nothing(host);
+  const both = airy(domain, 0.04);
+  const at = axes(host, {
+    x: both, y: both, xLabel: `predicted ${target.name}`, yLabel: `observed ${target.name}`, ratio: 0.5,
+    name: `Observed over predicted ${target.name}`,
+  });
+  at.plot.append(make("path", { class: "ideal", d: line(both, both, at) }));
+  at.plot.append(make("path", { class: "point", d: dots(mean, observed, at, 2.6) }));
+  return () => {};
+}
+
 const FIGURES = {
-  slices: drawSlices, decomposition: drawDecomposition, calibration: drawCalibration, pit: drawPit, residuals: drawResiduals,
+  predicted: drawPredicted, slices: drawSlices, decomposition: drawDecomposition, calibration: drawCalibration, pit: drawPit, residuals: drawResiduals,
   learning: drawLearning, convergence: drawConvergence,
 };

@@ -35,8 +35,10 @@
     find("spoken").textContent = numbers.path.spoken[k];
     find("frozen").textContent = numbers.path.labels[k];
     for (const [key, [value, note]] of Object.entries(target().tiles[k] ?? {})) {
-      find(`tile-${key}`).querySelector(".value").textContent = value;
-      find(`tile-${key}`).querySelector(".note").textContent = note;
+      const tile = find(`tile-${key}`);
+      if (!tile) continue;
+      tile.querySelector(".value").textContent = value;
+      tile.querySelector(".note").textContent = note;
     }
     slider.style.setProperty("--done", `${last ? 100 * k / last : 100}%`);
     updates.forEach(update => update(k));
@@ -65,6 +67,7 @@
   slider.addEventListener("input", () => { if (timer !== null) pause(); move(); });
   play.addEventListener("click", () => (timer === null ? start() : pause()));
   choice.addEventListener("change", drawAll);
+  for (const part of document.querySelectorAll("section details")) part.addEventListener("toggle", drawAll);
   window.addEventListener("resize", () => { if (document.documentElement.clientWidth !== width) drawAll(); });
   window.addEventListener("beforeprint", () => { axes.zoom = 0.7; drawAll(); });
   window.addEventListener("afterprint", () => { axes.zoom = 1; drawAll(); });

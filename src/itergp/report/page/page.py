@@ -15,7 +15,7 @@ from typing import Any
 
 from itergp.errors import InputError
 from itergp.report.page import parts
-from itergp.report.page.text import FORMAT, Json, harmless, label, positions, spoken, tiles
+from itergp.report.page.text import FORMAT, Json, harmless, is_exact, label, part, positions, spoken, tiles
 from itergp.report.sections import SECTIONS
 
 SCRIPTS = ("draw.js", "figures.js", "page.js")  # joined in this order
@@ -48,8 +48,10 @@ def render(numbers: Json) -> str:
         label=parts.text(label(numbers, last)),
         spoken=parts.text(spoken(numbers, last)),
         options=_options(numbers),
+        steps="" if is_exact(numbers) else " open",
         sections="\n".join(
-            parts.section(one.title, one.draw(numbers), one.key, one.help) for one in SECTIONS
+            parts.section(one.title, one.draw(numbers), one.key, one.help, one.folded(numbers))
+            for one in SECTIONS
         ),
         about=parts.prose(_about(numbers)),
     )
@@ -97,6 +99,14 @@ def _about(numbers: Json) -> str:
     return f"Measured on {points.get('source') or 'points'}. {points.get('note') or ''}"
 
 
+def _unlearned(numbers: Json) -> str:
+    """What to say where there is no trace of learning."""
+    if part(numbers, "fitted", "learned", "ended") == "NOT_ASKED":
+        return "Kernel and noise were given: nothing was learned."
+    advice = part(numbers, "fitted", "learned", "advice") or ""
+    return f"{advice} Model files do not keep the steps in between.".strip()
+
+
 def _for_the_browser(numbers: Json) -> Json:
     """What the figures need, and the texts of the tiles at every position."""
     targets, count, path = numbers.get("targets") or [], positions(numbers), numbers.get("path") or {}
@@ -121,4 +131,5 @@ def _for_the_browser(numbers: Json) -> Json:
             for i, target in enumerate(targets)
         ],
         "share": numbers.get("share"),
+        "unlearned": _unlearned(numbers),
     } | {key: numbers.get(key) for key in once}

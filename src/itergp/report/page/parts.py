@@ -10,18 +10,22 @@ from typing import Any
 
 from itergp.fitted import choice
 from itergp.fitted.formats import MINUS, column, count, duration, finite, fixed_percent, memory, number
-from itergp.report.page.text import Json, at, part, positions, tiles
+from itergp.report.page.text import Json, at, is_exact, part, positions, tiles
 
 LISTED = 20  # rows of a table before the rest is folded away
 TILES = (
-    ("rmse", "RMSE"),
-    ("nll", "NLL"),
+    ("r2", "R\N{SUPERSCRIPT TWO}"),
+    ("rmse", "Typical error (RMSE)"),
     ("coverage", "95 % coverage"),
     ("crps", "CRPS"),
+    ("nll", "NLL"),
     ("share", "Computational share"),
     ("time", "Time"),
     ("passes", "Passes"),
 )
+
+
+OF_COMPUTATION = ("share", "passes")  # tiles that say nothing where the fit is exact
 
 
 def text(value: object) -> str:
@@ -49,6 +53,8 @@ def verdict(numbers: Json) -> str:
 
 def _more(numbers: Json) -> str:
     """What more compute would buy, unless the verdict has said it, and where that comes from."""
+    if is_exact(numbers):
+        return ""
     said = " ".join(map(str, numbers.get("verdict") or []))
     sentences = [str(part(numbers, "more", key) or "") for key in ("sentence", "from")]
     left = [prose(sentence) for sentence in sentences if sentence and sentence not in said]
@@ -77,15 +83,12 @@ def tile_grid(numbers: Json) -> str:
         '<span class="spark" aria-hidden="true"></span><span '
         f'class="note">{text(shown[key][1])}</span></dd></div>'
         for key, label in TILES
+        if not (is_exact(numbers) and key in OF_COMPUTATION)
     ]
     fitted = part(numbers, "fitted") or {}
     held = finite(fitted.get("memory_bytes"))
-    fixed = _tile(
-        "memory",
-        "Memory",
-        memory(held),
-        "not measured" if held is None else "peak of the process",
-    )
+    # a file does not say what the process that fitted the model held
+    fixed = "" if held is None else _tile("memory", "Memory", memory(held), "peak of the process")
     ended = _tile("ended", "How it ended", fitted.get("ended") or "not known", "")
     return f'<dl class="tiles">{"".join(moving)}{fixed}{ended}</dl>'
 
@@ -105,11 +108,9 @@ def all_targets(numbers: Json) -> str:
         return ""
     last = positions(numbers) - 1
     rows = [(target, tiles(numbers, target, last)) for target in targets]
-    body = [
-        [name(target.get("name")), *(text(shown[key][0]) for key in ("rmse", "nll", "coverage", "crps"))]
-        for target, shown in rows
-    ]
-    return table("All targets", ["target", "RMSE", "NLL", "95 % coverage", "CRPS"], body)
+    keys = ("r2", "rmse", "coverage", "crps", "nll")
+    body = [[name(target.get("name")), *(text(shown[key][0]) for key in keys)] for target, shown in rows]
+    return table("All targets", ["target", "R2", "RMSE", "95 % coverage", "CRPS", "NLL"], body)
 
 
 # Figures: the script of the page draws into them, by their names.
@@ -383,12 +384,15 @@ def table(caption: str, head: list[str], body: list[list[str]], kind: str = "t-f
     return f'<div class="scroll" role="region" aria-label="{text(caption)}" tabindex="0">{whole}</div>'
 
 
-def section(title: str, content: str, key: str, help_text: str = "") -> str:
+def section(title: str, content: str, key: str, help_text: str = "", folded: bool = False) -> str:
     """A titled part of the page; nothing where it has no content."""
     if not content:
         return ""
     reading = f'<p class="help">{help_text}</p>' if help_text else ""
-    return (
-        f'<section class="block" aria-labelledby="h-{key}"><h2 '
-        f'id="h-{key}">{title}</h2>{reading}{content}</section>'
+    head = f'<h2 id="h-{key}">{title}</h2>'
+    inner = (
+        f"<details><summary>{head}</summary>{reading}{content}</details>"
+        if folded
+        else f"{head}{reading}{content}"
     )
+    return f'<section class="block" aria-labelledby="h-{key}">{inner}</section>'

@@ -4,7 +4,7 @@ text."""
 import math
 from typing import Any
 
-from itergp.fitted.formats import PERCENT, count, duration, finite, fixed_percent, number
+from itergp.fitted.formats import MINUS, PERCENT, UNKNOWN, count, duration, finite, fixed_percent, number
 from itergp.validate import unseen
 
 FORMAT = "itergp-report/1"
@@ -37,18 +37,21 @@ def part(numbers: Any, *names: str) -> Any:
     return numbers
 
 
+def is_exact(numbers: Json) -> bool:
+    """Whether nothing of the variance is left to computation: then few readers ask for its steps."""
+    nothing = not (finite(part(numbers, "share", "value")) or 0.0) > 0
+    return part(numbers, "fitted", "status") == "EXACT" and nothing
+
+
 def tiles(numbers: Json, target: Json, position: int) -> dict[str, list[str]]:
     """Value and note of every tile that moves with the slider, as they were after that much of the
     computation."""
     metrics, path = part(target, "metrics") or {}, part(numbers, "path") or {}
-    rmse, spread = finite(at(metrics.get("rmse"), position)), finite(target.get("unit_sd"))
-    relative = (
-        f"{fixed_percent(rmse / spread, 0)} of the spread (sd) of y"
-        if rmse is not None and spread
-        else "in units of y"
-    )
+    baseline = finite(target.get("baseline"))
+    beside = "" if baseline is None else f"; predicting the mean: {number(baseline)}"
     return {
-        "rmse": [number(rmse), relative],
+        "r2": [_decimals(at(metrics.get("r2"), position)), "1 is perfect, 0 is predicting the mean"],
+        "rmse": [number(at(metrics.get("rmse"), position)), f"in units of y{beside}"],
         "nll": [number(at(metrics.get("nll"), position)), "nats per point; lower is better"],
         "coverage": [
             fixed_percent(at(metrics.get("coverage"), position)),
@@ -59,6 +62,11 @@ def tiles(numbers: Json, target: Json, position: int) -> dict[str, list[str]]:
         "time": _time(numbers, position),
         "passes": [count(at(path.get("passes"), position)), _actions(at(path.get("actions"), position))],
     }
+
+
+def _decimals(value: Any) -> str:
+    v = finite(value)
+    return UNKNOWN if v is None else f"{v:.3f}".replace("-", MINUS)
 
 
 def _chance(points: Any) -> str:

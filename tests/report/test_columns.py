@@ -1,0 +1,52 @@
+"""Categories in a report: one column for a reader, and no row that cannot be."""
+
+import numpy as np
+import pandas as pd
+
+from itergp import IterGPRegressor
+from itergp.report import numbers
+
+PAIRS = np.array([["Gentoo", "Biscoe"], ["Adelie", "Dream"], ["Adelie", "Torgersen"]])
+
+
+def table(n=160, seed=0):
+    """Most are Adelie, and most live on Biscoe, where there is no Adelie."""
+    rng = np.random.default_rng(seed)
+    pairs = PAIRS[np.repeat([0, 1, 2], [72, 48, 40])][rng.permutation(n)]
+    X = pd.DataFrame({"flipper": rng.normal(200, 10, n), "species": pairs[:, 0], "island": pairs[:, 1]})
+    X["bill"] = rng.normal(40, 3, n)
+    return X, 20.0 * X["flipper"] + 500.0 * (X["species"] == "Gentoo") + rng.normal(0, 30, n)
+
+
+def encoded(X):
+    return pd.get_dummies(X, columns=["species", "island"], prefix_sep="=").astype(float)
+
+
+def test_lines_are_along_numbers_and_hold_a_combination_of_categories_that_exists():
+    X, y = table()
+    model = IterGPRegressor("matern32", noise=0.05, learn=False).fit(encoded(X), y)
+    slices = numbers(model.fit_)["targets"][0]["slices"]
+    assert {s["feature"] for s in slices} == {"flipper", "bill"}
+    for line in slices:
+        said = dict(part.split(" = ") for part in line["held_at"].rstrip(".").partition(": ")[2].split(", "))
+        assert (said["species"], said["island"]) == ("Gentoo", "Biscoe")
+
+
+def test_the_worst_points_name_their_categories():
+    X, y = table()
+    model = IterGPRegressor("matern32", noise=0.05, learn=False).fit(encoded(X), y)
+    for row in numbers(model.fit_)["targets"][0]["worst"]:
+        told = row["features"]
+        assert set(told) == {"flipper", "bill", "species", "island"}
+        assert (told["species"], told["island"]) == tuple(X.loc[row["row"], ["species", "island"]])
+        np.testing.assert_allclose(told["bill"], X.loc[row["row"], "bill"], rtol=1e-4)
+
+
+def test_columns_of_zeros_and_ones_that_are_no_category_stay_numbers():
+    rng = np.random.default_rng(1)
+    X = (rng.random((80, 3)) < 0.5).astype(float)
+    y = X[:, 0] + 0.1 * rng.normal(size=80)
+    model = IterGPRegressor("matern32", noise=0.05, learn=False).fit(X, y)
+    values = numbers(model.fit_)["targets"][0]
+    assert {s["feature"] for s in values["slices"]} == {"x1", "x2", "x3"}
+    assert {x for row in values["worst"] for x in row["features"].values()} == {0.0, 1.0}
