@@ -53,10 +53,10 @@ def measured(settings):
     X, y, X_new, f_new, y_new = drawn(n, d)
     base = peak_memory()
     how = {"kernel": settings["kernel"], "budget": settings["budget"], "threads": settings["threads"]}
-    if not settings["learn"]:  # in scaled units: of the inputs, 1 / sqrt(3)
+    if not settings["learn"]:  # scale and noise in variances of y
         how |= {"learn": False, "noise": NOISE**2 / y.var()}
         if settings["kernel"] in ("auto", "matern52"):
-            how["kernel"] = 1.0 / y.var() * Matern52(np.full(d, 3**0.5 / (ROUGH * np.sqrt(10 / d))))
+            how["kernel"] = 1.0 / y.var() * Matern52(np.full(d, 1.0 / (ROUGH * np.sqrt(10 / d))))
     model = IterGPRegressor(**how).fit(X, y)
     fitted, begun = peak_memory(), time.perf_counter()
     mean, std = model.predict(X_new, return_std=True)
