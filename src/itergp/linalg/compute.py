@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError, MemoryLimitError
+from itergp.linalg.columns import Columns, InMemory
 from itergp.linalg.engines.base import Engine
 from itergp.linalg.engines.registry import ENGINES
 from itergp.linalg.memory import available_bytes
@@ -101,3 +102,7 @@ class Compute:
 
     def cache_bytes(self) -> int:
         return available_bytes() // 4 if self.cache == "auto" else int(self.cache)
+
+    def columns(self, n: int) -> Columns:
+        """Where the n x r numbers of a run would live, before it begins."""
+        return InMemory(n) if isinstance(self.engine, str) else self.engine.columns(n)

@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from itergp.linalg.basis import Basis, Columns, Factor
+from itergp.linalg.basis import Basis, Factor
 from itergp.linalg.blas import NARROW
+from itergp.linalg.columns import Columns, InMemory
 from itergp.linalg.gram import UNIT
 from itergp.linalg.products import lowered, unstored
 from itergp.solver.belief import Belief, gram_of, noise_gram, trace_of_solve
@@ -131,11 +132,12 @@ def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
             out[start - n : rows.stop - n, sparse] = (Q_T @ gram.dense(gram.X[support], gram.X[rows])).T
     if sparse.all():
         return out
-    if problem.n - n <= NARROW:  # K's columns and one read of Q, without the copy that a pass makes
+    parts = [part for part in basis.parts if isinstance(part, Columns)]
+    if not all(isinstance(part, InMemory) for part in parts):  # where they live
+        out[:, ~sparse] = np.concatenate([part.projected(gram, gram.X[n:]) for part in parts]).T
+    elif problem.n - n <= NARROW:  # K's columns and one read of Q, without the copy that a pass makes
         K = gram.columns(np.arange(n, problem.n))[:n]
-        out[:, ~sparse] = np.concatenate(
-            [part.inner(K) for part in basis.parts if isinstance(part, Columns)]
-        ).T
+        out[:, ~sparse] = np.concatenate([part.inner(K) for part in parts]).T
     else:
         dense = basis.dense(0, basis.size)[:, ~sparse]
         out[:, ~sparse] = gram.multiply_rows(

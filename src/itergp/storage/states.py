@@ -18,7 +18,8 @@ import scipy.sparse as sp
 
 from itergp.errors import InputError
 from itergp.linalg import engines
-from itergp.linalg.basis import Basis, Columns, Factor
+from itergp.linalg.basis import Basis, Factor
+from itergp.linalg.columns import Columns
 from itergp.linalg.compute import Compute
 from itergp.linalg.gram import Gram, Record
 from itergp.linalg.products import Remade
@@ -299,7 +300,8 @@ def _append_all(
     problem: Problem, blocks: tuple[int, ...], segments: list[Tensors], row_noise: bool, remade: int
 ) -> tuple[Basis, Factor, Factor | None, np.ndarray, np.ndarray]:
     n, t = problem.n, problem.b.shape[1]
-    basis, factor, factor_A = Basis.empty(n), Factor.empty(), Factor.empty() if row_noise else None
+    basis, factor = Basis.empty(n, problem.gram.engine.columns(n)), Factor.empty()
+    factor_A = Factor.empty() if row_noise else None
     zs, taus, bounds = [np.zeros((0, t))], [np.zeros(0)], deque(pairwise(blocks))
     for tensors in segments:
         start, width = basis.size, tensors["tau"].shape[0]
