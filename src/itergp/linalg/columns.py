@@ -8,6 +8,7 @@ while a later one continues in the same memory. Two that continue from the same 
 import os
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -88,6 +89,10 @@ class Columns(ABC):
     @abstractmethod
     def between(self, start: int, stop: int) -> np.ndarray:
         """Columns start to stop, as an array."""
+
+    def blocks(self, start: int, stop: int, width: int) -> Iterator[np.ndarray]:
+        """The same, so many columns at a time."""
+        return (self.between(first, min(first + width, stop)) for first in range(start, stop, width))
 
     @abstractmethod
     def squared_rows(self) -> np.ndarray:

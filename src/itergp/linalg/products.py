@@ -166,6 +166,9 @@ class Products:
         made = self.front.between(start, min(stop, r))
         return made if stop <= r else np.concatenate([made, self.rest.between(0, stop - r)], axis=1)
 
+    def blocks(self, start: int, stop: int, width: int) -> Iterator[np.ndarray]:
+        return (self.between(first, min(first + width, stop)) for first in range(start, stop, width))
+
     def rows(self, indices: np.ndarray) -> np.ndarray:
         made = self.front.rows(indices)
         return np.concatenate([made, self.rest.rows(indices)], axis=1) if self.rest.size else made

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 COPIES = 2
 TRIES = 5  # of work whose data were lost with a worker
 SHARDS = 2  # at least, for each worker, so that what a dead one had is spread over the others
+FEW = 64  # shards whose sums are added here
 FULL = 0.9  # of a worker's memory that shards may bring it to
 LOOK = 0.5  # seconds between two looks at who is there
 PAUSED = 60.0  # seconds that a worker may be paused
@@ -96,7 +97,9 @@ class Workers(Place):
         return self._surely(held, work)
 
     def total(self, held: Sequence[Copies], ask: Callable[..., Any], given: Sequence[Any]) -> np.ndarray:
-        add = partial(self.engine.client.submit, np.add, pure=False)
+        if len(held) <= FEW:
+            return in_pairs(self.each(held, ask, given), np.add)
+        add = partial(self.engine.client.submit, np.add, pure=False)  # on the workers
 
         def work() -> np.ndarray:
             return self._result(in_pairs(self._asked(held, ask, given), add), held)
