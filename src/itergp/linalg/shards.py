@@ -1,6 +1,6 @@
 """Dense n x r matrices in shards of rows, which may lie in other processes.
 
-A shard is some consecutive leaves of 4,096 rows. All that is computed is computed leaf by leaf, and sums over
+A shard is some consecutive leaves of 1,024 rows. All that is computed is computed leaf by leaf, and sums over
 rows are added in pairs of neighbours, pairs of pairs and so on. A shard has a power of two of leaves, so its
 own sum is a branch of that tree. Therefore no bit depends on where the shards lie, or on how large they are:
 only on the number of rows.
@@ -21,7 +21,7 @@ from itergp.prior.kernel import Kernel
 if TYPE_CHECKING:
     from itergp.linalg.gram import Gram
 
-LEAF = 4096  # rows; their part of a chunk of columns fits in the cache
+LEAF = 1024  # rows; their part of a chunk of columns fits in the cache
 POINTS = 1024  # at which the kernel is evaluated at once
 ALL = 2**40  # leaves of a shard that has all of them
 
@@ -195,9 +195,8 @@ class Sharded(Columns):
     leaves: int  # of a shard
 
     @staticmethod
-    def start(n: int, place: Place, leaf: int | None = None) -> "Sharded":
+    def start(n: int, place: Place, leaf: int = LEAF) -> "Sharded":
         """No columns yet."""
-        leaf = leaf or LEAF
         leaves = place.leaves(-(-n // leaf))
         return Sharded(n, place, 0, place.put(Shard.empty(n, leaf).cut(leaves)), leaf, leaves)
 

@@ -44,18 +44,12 @@ from itergp.storage import load, save
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'itergp[dask]'")
 pytest.importorskip("itergp.linalg.engines.native.shares", reason="the native engine was not built")
 
-N, SHARES = 4500, 4
+N, SHARES = 4500, 4  # rows of five leaves
 KERNEL = 1.2 * Matern32([0.5, 0.7, 0.9]) + 0.1 * Linear(1.0)
 DATA = make_data(N, 3, new=30)
 MIXED = Schedule(
     (UnitVector("random", block_size=8), 8), (RandomAction(block_size=8), 16), (ConjugateGradient(), 2)
 )
-
-
-@pytest.fixture(autouse=True)
-def small_leaves(monkeypatch):
-    """Five of them, so that there are several shards."""
-    monkeypatch.setattr(shards, "LEAF", 1024)
 
 
 @pytest.fixture(scope="module")
@@ -306,7 +300,6 @@ def test_a_worker_killed_in_the_middle_of_work_on_shards_changes_no_bit(client, 
     monkeypatch.setattr(dask_shards.Workers, moment, then_kill)
     found = conditioned(engine)
     monkeypatch.undo()
-    shards.LEAF = 1024
     assert len(done) == 1
     assert_same_bits(found, conditioned(DaskEngine(None, SHARES)))
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 COPIES = 2
 TRIES = 5  # of work whose data were lost with a worker
-SHARDS = 2  # at least, for each worker, so that what a dead one had is spread over the others
+SHARDS = 4  # at least, for each worker, so that what a dead one had is spread over the others
 FEW = 64  # shards whose sums are added here
-FULL = 0.9  # of a worker's memory that shards may bring it to
+FULL = 0.93  # of a worker's memory that shards may bring it to
 LOOK = 0.5  # seconds between two looks at who is there
 PAUSED = 60.0  # seconds that a worker may be paused
 
@@ -63,10 +63,9 @@ class Workers(Place):
         return self._surely((), lambda: self._put(shards))
 
     def _put(self, shards: Sequence[Shard]) -> tuple[Copies, ...]:
-        info, client, held = self._info(), self.engine.client, []
+        info, client = self._info(), self.engine.client
         self._require_room(info, COPIES * sum(shard.__sizeof__() for shard in shards) / len(info))
-        for i in range(len(shards)):
-            held.append(Copies([], _two_of(list(info), i, len(shards))))
+        held = [Copies([], homes) for homes in _dealt_out(list(info), len(shards))]
         for home in info:
             its = [i for i, copies in enumerate(held) if home in copies.homes]
             values = client.scatter([shards[i] for i in its], workers=[home], hash=False) if its else []
@@ -225,10 +224,14 @@ class Workers(Place):
         return tick
 
 
-def _two_of(workers: list[str], i: int, shards: int) -> list[str]:
-    """Where shard i lies. The second copies of what lies on one worker are dealt out to all others."""
-    first, others = i * len(workers) // shards, len(workers) - 1
-    return [workers[first], *([workers[(first + 1 + i % others) % len(workers)]] if others else [])]
+def _dealt_out(workers: list[str], shards: int) -> list[list[str]]:
+    """Two workers for each shard: as many shards for each worker, and with many others."""
+    load, homes = Counter[str](), []
+    for i in range(shards):
+        order = np.random.default_rng(i).permutation(len(workers))
+        homes.append(sorted([workers[j] for j in order], key=lambda home: load[home])[:COPIES])
+        load.update(homes[-1])
+    return homes
 
 
 def _most_added(held: Sequence[Copies], given: Sequence[np.ndarray]) -> int:
