@@ -281,21 +281,17 @@ def test_workers_killed_between_steps_change_no_bit(client, engine):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["_sent", "_submit", "_settled", "_result"])
+@pytest.mark.parametrize("moment", ["_sent", "_submit", "_settled", "_asked"])
 def test_a_worker_killed_in_the_middle_of_work_on_shards_changes_no_bit(client, engine, moment, monkeypatch):
-    """Right after the blocks were sent, after the first task, before an appended block is there, or a sum."""
+    """Right after blocks were sent, after a first task, before results are there, or after all tasks."""
     calls, real = itertools.count(), getattr(dask_shards.Workers, moment)
     done = []
 
     def then_kill(self, *what):
-        if moment in ("_settled", "_result") and next(calls) == 6:
-            done.append(os.kill(home_of(client, what[-1][0])[0], signal.SIGKILL))
-            return real(self, *what)
-        found = real(self, *what)
-        if moment in ("_sent", "_submit") and next(calls) == 6:
-            pids = client.run(os.getpid)
-            done.append(os.kill(pids[sorted(pids)[0]], signal.SIGKILL))
-        return found
+        found = None if moment == "_settled" else real(self, *what)
+        if next(calls) == 6:
+            done.append(os.kill(min(client.run(os.getpid).values()), signal.SIGKILL))
+        return real(self, *what) if moment == "_settled" else found
 
     monkeypatch.setattr(dask_shards.Workers, moment, then_kill)
     found = conditioned(engine)

@@ -29,6 +29,7 @@ TRIES = 5  # of work whose data were lost with a worker
 SHARDS = 4  # at least, for each worker, so that what a dead one had is spread over the others
 FEW = 64  # shards whose sums are added here
 FULL = 0.93  # of a worker's memory that shards may bring it to
+POLL = 0.001, 0.05  # seconds between two looks at tasks: at first, and at most
 LOOK = 0.5  # seconds between two looks at who is there
 PAUSED = 60.0  # seconds that a worker may be paused
 
@@ -101,7 +102,9 @@ class Workers(Place):
         add = partial(self.engine.client.submit, np.add, pure=False)  # on the workers
 
         def work() -> np.ndarray:
-            return self._result(in_pairs(self._asked(held, ask, given), add), held)
+            total = in_pairs(self._asked(held, ask, given), add)
+            self._settled([total], held)
+            return np.asarray(total.result())
 
         return self._surely(held, work)
 
@@ -183,17 +186,21 @@ class Workers(Place):
 
     def _settled(self, values: Sequence[Any], held: Sequence[Copies]) -> None:
         """Wait until all of them are there; they stay there."""
-        watched = self._watched(held)
+        watched, pause = self._watched(held), POLL[0]
+        while not all(value.done() for value in values):  # one callback for each would take longer
+            time.sleep(pause)
+            pause = min(2 * pause, POLL[1])
+            watched()
         for value in values:
-            cluster.settled(value, np.inf, watched)
             if value.status != "finished":
-                self._result(value, held)
+                self._raise(value)
 
-    def _result(self, value: Any, held: Sequence[Copies]) -> Any:
+    def _raise(self, value: Any) -> None:
+        """What went wrong with it."""
         from distributed.scheduler import KilledWorker
 
         try:
-            return cluster.awaited(value, np.inf, self._watched(held))
+            value.result()
         except KilledWorker as error:
             raise ClusterError(
                 f"Workers died again and again on the same part of the basis ({error}). Look into their "
