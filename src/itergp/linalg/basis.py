@@ -51,6 +51,11 @@ class Basis:
         """True if no n x r numbers are stored: all actions are sparse, and their products are made again."""
         return self.KQ.lean and self.sparse
 
+    @property
+    def sharded(self) -> bool:
+        """Whether sums over rows are those of shards, wherever these lie."""
+        return any(isinstance(part, Columns) and part.sharded for part in (*self.parts, self.KQ))
+
     def lean_until(self, stop: int) -> bool:
         """Whether this is so for the first actions."""
         return self.KQ.lean and stop <= self.remade.size

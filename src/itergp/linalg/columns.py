@@ -63,6 +63,7 @@ class Columns(ABC):
     """
 
     lean: ClassVar[bool] = False  # it is stored
+    sharded: ClassVar[bool] = False  # whether sums are those of shards
     n: int
 
     @property

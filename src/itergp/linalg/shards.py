@@ -9,7 +9,7 @@ only on the number of rows.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class Shard:
     def projected(self, given: tuple[Kernel, np.ndarray, np.ndarray]) -> np.ndarray:
         """The inner products with k(rows, points), from the inputs of its rows and the points."""
         kernel, X, points = given
-        engine, float64 = registry.get("native"), np.dtype("float64")
+        engine, float64 = registry.native() or registry.get("numpy"), np.dtype("float64")
         with blas_threads(1):
             parts = [leaf.inner(engine.dense(kernel, some, points, float64)) for leaf, some in self._with(X)]
             return in_pairs(parts, np.add)
@@ -187,6 +187,7 @@ class Here(Place):
 class Sharded(Columns):
     """A matrix in shards, all of them in one place."""
 
+    sharded: ClassVar[bool] = True
     n: int
     place: Place
     columns: int

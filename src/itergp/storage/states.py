@@ -24,6 +24,7 @@ from itergp.linalg.columns import CHUNK, Columns
 from itergp.linalg.compute import Compute
 from itergp.linalg.gram import Gram, Record
 from itergp.linalg.products import Products, Remade
+from itergp.linalg.shards import Here, Sharded
 from itergp.prior.gp import Prior
 from itergp.solver.belief import Belief
 from itergp.solver.policies import Policy
@@ -208,6 +209,7 @@ def head_value(state: State, tensors: Tensors, refinable: bool = True) -> dict[s
         and {"proposed": stage.proposed, "index": stage.index, "begun": _numbers(astuple(stage.begun))},
         "row_noise": refinable and belief.factor_A is not None,
         **({"remade": belief.basis.remade.size} if belief.basis.KQ.lean else {}),
+        **({"sharded": True} if belief.basis.sharded else {}),
     }
 
 
@@ -277,7 +279,9 @@ def restored_state(
     if remade not in blocks:
         raise Malformed(f"products are made again until column {remade}, within a block.")
     row_noise = bool(value["row_noise"])
-    basis, factor, factor_A, z, tau = _append_all(problem, blocks, segments, row_noise, remade)
+    basis, factor, factor_A, z, tau = _append_all(
+        problem, blocks, segments, row_noise, remade, _columns(problem, bool(value.get("sharded")))
+    )
     if rank < n and isinstance(basis.KQ, NotStored):
         raise Malformed(f"K Q is missing, which is only valid with {n} actions.")
     counter, variance = value["counter"], not_refinable("the training variance")
@@ -303,11 +307,22 @@ def restored_state(
     )
 
 
+def _columns(problem: Problem, sharded: bool) -> Columns:
+    """Where the columns will live. Those that had the sums of shards still do, here if not elsewhere."""
+    columns = problem.gram.engine.columns(problem.n)
+    return Sharded.start(problem.n, Here()) if sharded and not columns.sharded else columns
+
+
 def _append_all(
-    problem: Problem, blocks: tuple[int, ...], segments: Iterable[Tensors], row_noise: bool, remade: int
+    problem: Problem,
+    blocks: tuple[int, ...],
+    segments: Iterable[Tensors],
+    row_noise: bool,
+    remade: int,
+    none: Columns,
 ) -> tuple[Basis, Factor, Factor | None, np.ndarray, np.ndarray]:
     n, t = problem.n, problem.b.shape[1]
-    basis, factor = Basis.empty(n, problem.gram.engine.columns(n)), Factor.empty()
+    basis, factor = Basis.empty(n, none), Factor.empty()
     factor_A = Factor.empty() if row_noise else None
     lacking = False  # products that are neither stored nor made again
     zs, taus, bounds = [np.zeros((0, t))], [np.zeros(0)], deque(pairwise(blocks))
