@@ -445,7 +445,7 @@ class Gram:
     def compute_fixed(self) -> Compute:
         """The Compute that reproduces this Gram exactly, with nothing left to auto-detection."""
         engine = self.engine.name if isinstance(self.compute.engine, str) else self.compute.engine
-        return Compute(self.dtype.name, self.compute.cache, engine, self.compute.threads)
+        return replace(self.compute, dtype=self.dtype.name, engine=engine)
 
     def _centred(self, X: np.ndarray) -> np.ndarray:
         """Inputs as passed to the engine."""
