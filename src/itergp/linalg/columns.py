@@ -48,6 +48,17 @@ class _Chunk:
         self.array = np.empty((rows + room, columns), order="F")
         self.rows, self.filled = rows, 0
 
+    def __getstate__(self) -> tuple[tuple[int, ...], np.ndarray, int, int]:
+        """What is taken is sent, and no more."""
+        rows, filled = self.rows, self.filled
+        return self.array.shape, self.array[:rows, :filled], rows, filled
+
+    def __setstate__(self, state: tuple[tuple[int, ...], np.ndarray, int, int]) -> None:
+        """In memory of its own: what arrives may begin at any byte, and NumPy multiplies that differently."""
+        shape, taken, self.rows, self.filled = state
+        self.array = np.empty(shape, order="F")
+        self.array[: self.rows, : self.filled] = taken
+
     def copy(self, rows: int, filled: int, room: int = 0) -> "_Chunk":
         """Copy the first rows and columns to new memory, with space for more rows."""
         new = _Chunk(rows, self.array.shape[1], room)

@@ -83,11 +83,11 @@ class Shard:
 
     def combine(self, C: np.ndarray) -> np.ndarray:
         with blas_threads(1):
-            return np.concatenate([leaf.combine(C) for leaf in self.leaves])
+            return np.concatenate([leaf.combine(_aligned(C)) for leaf in self.leaves])
 
     def projected(self, given: tuple[Kernel, np.ndarray, np.ndarray]) -> np.ndarray:
         """The inner products with k(rows, points), from the inputs of its rows and the points."""
-        kernel, X, points = given
+        kernel, X, points = given[0], given[1], _aligned(given[2])
         engine, float64 = registry.native() or registry.get("numpy"), np.dtype("float64")
         with blas_threads(1):
             parts = [leaf.inner(engine.dense(kernel, some, points, float64)) for leaf, some in self._with(X)]
@@ -107,7 +107,13 @@ class Shard:
 
     def _with(self, V: np.ndarray) -> Iterator[tuple[InMemory, np.ndarray]]:
         """Each leaf, with its rows of V."""
+        V = _aligned(V)
         return ((leaf, V[i * self.leaf : i * self.leaf + leaf.n]) for i, leaf in enumerate(self.leaves))
+
+
+def _aligned(A: np.ndarray) -> np.ndarray:
+    """What was sent may begin at any byte; NumPy would copy it for BLAS in another layout."""
+    return np.require(A, requirements=("C", "A"))
 
 
 def in_pairs(parts: Sequence[Part], add: Callable[[Part, Part], Part]) -> Part:

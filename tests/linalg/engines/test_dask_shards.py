@@ -212,7 +212,7 @@ def test_a_basis_moves_to_the_workers_when_it_is_large(client, monkeypatch):
 
 def test_models_and_pickles_hold_all_numbers_and_need_no_cluster(engine, tmp_path):
     found = conditioned(engine)
-    save(found, tmp_path / "model.itergp")
+    save(tmp_path / "model.itergp", found)
     loaded, sent = load(tmp_path / "model.itergp")[0], pickle.loads(pickle.dumps(found.state.basis))
     for basis in (loaded.state.basis, sent):
         np.testing.assert_array_equal(basis.dense(0, 26), found.state.basis.dense(0, 26))
@@ -253,7 +253,7 @@ def test_this_process_never_has_the_whole_basis_while_it_writes_or_reads(engine,
 
     found = conditioned(engine, RandomAction(block_size=50), 150)
     monkeypatch.setattr(shards.Sharded, "between", counted)
-    save(found, tmp_path / "model.itergp")
+    save(tmp_path / "model.itergp", found)
     assert sorted(widths) == sorted([64, 64, 22] * 2)
 
 

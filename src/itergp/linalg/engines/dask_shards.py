@@ -149,11 +149,7 @@ class Workers(Place):
         for copies in held:
             living = {home: value for value, home in copies if value.status in ("finished", "pending")}
             if not living:
-                raise ClusterError(
-                    "All copies of a part of the basis were lost, with the workers that had them. What was "
-                    "computed before is in the last checkpoint, if there is one: fit again with the same "
-                    "checkpoint."
-                )
+                raise self._all_lost()
             kept = {home: value for home, value in living.items() if home in info}
             source = next(iter((kept or living).values()))
             while len(kept) < min(COPIES, len(info)):
@@ -163,6 +159,14 @@ class Workers(Place):
                 new.append(kept[home])
             copies.homes, copies.values = list(kept), list(kept.values())
         self._settled(new, held)
+
+    def _all_lost(self) -> ClusterError:
+        if self.engine.client.status != "running":  # it forgets all values when it loses the scheduler
+            return cluster.lost_scheduler(self.engine.client, "")
+        return ClusterError(
+            "All copies of a part of the basis were lost, with the workers that had them. What was computed "
+            "before is in the last checkpoint, if there is one: fit again with the same checkpoint."
+        )
 
     def _info(self) -> Info:
         """All workers of now; waits for one, for some time, if there are none."""
