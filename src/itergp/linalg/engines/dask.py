@@ -79,7 +79,7 @@ class DaskEngine(Engine):
         return self  # as scikit-learn's `clone` asks for: a connection is not copied
 
     def __repr__(self) -> str:
-        return f"DaskEngine({self.address!r}, shares={self.shares})"
+        return f"DaskEngine({self.address or None!r}, shares={self.shares})"
 
     # On the cluster.
 

@@ -39,13 +39,23 @@ Info = dict[str, dict[str, Any]]  # what the scheduler knows of each worker, by 
 
 @dataclass(eq=False)
 class Copies:
-    """One shard: its values of Dask, and the worker that each was meant for. Lost ones are replaced here."""
+    """One shard: its values of Dask, each with the worker that it was meant for.
 
-    values: list[Any]
-    homes: list[str]
+    Lost ones are replaced here, all at once, since another thread may read them.
+    """
+
+    pairs: tuple[tuple[Any, str], ...]
 
     def __iter__(self) -> Iterator[tuple[Any, str]]:
-        return zip(self.values, self.homes, strict=True)
+        return iter(self.pairs)
+
+    @property
+    def values(self) -> list[Any]:
+        return [value for value, _ in self.pairs]
+
+    @property
+    def homes(self) -> list[str]:
+        return [home for _, home in self.pairs]
 
 
 class Workers(Place):
@@ -65,14 +75,15 @@ class Workers(Place):
 
     def _put(self, shards: Sequence[Shard]) -> tuple[Copies, ...]:
         info, client = self._info(), self.engine.client
-        self._require_room(info, COPIES * sum(shard.__sizeof__() for shard in shards) / len(info))
-        held = [Copies([], homes) for homes in _dealt_out(list(info), len(shards))]
+        copies = min(COPIES, len(info))
+        self._require_room(info, copies * sum(shard.__sizeof__() for shard in shards) / len(info))
+        homes = _dealt_out(list(info), len(shards))
+        values: dict[tuple[int, str], Any] = {}
         for home in info:
-            its = [i for i, copies in enumerate(held) if home in copies.homes]
-            values = client.scatter([shards[i] for i in its], workers=[home], hash=False) if its else []
-            for i, value in zip(its, values, strict=True):
-                held[i].values.insert(held[i].homes.index(home), value)
-        return tuple(held)
+            its = [i for i, two in enumerate(homes) if home in two]
+            sent = client.scatter([shards[i] for i in its], workers=[home], hash=False) if its else []
+            values |= {(i, home): value for i, value in zip(its, sent, strict=True)}
+        return tuple(Copies(tuple((values[i, home], home) for home in two)) for i, two in enumerate(homes))
 
     def changed(
         self, held: Sequence[Copies], change: Callable[..., Shard], given: Sequence[Any]
@@ -80,7 +91,7 @@ class Workers(Place):
         def work() -> tuple[Copies, ...]:
             self._require_room(self._info(), _most_added(held, given))
             new = [
-                Copies([self._submit(change, *which, some) for which in copies], copies.homes)
+                Copies(tuple((self._submit(change, *which, some), which[1]) for which in copies))
                 for copies, some in zip(held, self._sent(given), strict=True)
             ]
             self._settled([value for copies in new for value in copies.values], held)
@@ -157,7 +168,7 @@ class Workers(Place):
                 load[home] += 1
                 kept[home] = self._submit(_same, source, home, None)
                 new.append(kept[home])
-            copies.homes, copies.values = list(kept), list(kept.values())
+            copies.pairs = tuple((value, home) for home, value in kept.items())
         self._settled(new, held)
 
     def _all_lost(self) -> ClusterError:
