@@ -281,15 +281,15 @@ def test_workers_killed_between_steps_change_no_bit(client, engine):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["_sent", "_submit", "_settled", "_asked"])
+@pytest.mark.parametrize("moment", ["_put", "_sent", "_submit", "_settled", "_asked"])
 def test_a_worker_killed_in_the_middle_of_work_on_shards_changes_no_bit(client, engine, moment, monkeypatch):
-    """Right after blocks were sent, after a first task, before results are there, or after all tasks."""
+    """After shards came there, blocks were sent, or a task; before results are there; or after all tasks."""
     calls, real = itertools.count(), getattr(dask_shards.Workers, moment)
     done = []
 
     def then_kill(self, *what):
         found = None if moment == "_settled" else real(self, *what)
-        if next(calls) == 6:
+        if next(calls) == (0 if moment == "_put" else 6):
             done.append(os.kill(min(client.run(os.getpid).values()), signal.SIGKILL))
         return real(self, *what) if moment == "_settled" else found
 
