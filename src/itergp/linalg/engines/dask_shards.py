@@ -149,6 +149,7 @@ class Workers(Place):
                 lost = error
                 if self.engine.client.status != "running":
                     raise cluster.lost_scheduler(self.engine.client, error) from None
+                time.sleep(cluster.POLL)  # until this process has heard of all that was lost
         raise ClusterError(
             f"Work on the basis was begun {TRIES} times, and each time a worker was lost ({lost}). Look into "
             "the workers' logs; if they ran out of memory, give them more."
