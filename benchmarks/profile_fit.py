@@ -21,7 +21,8 @@ from itergp import Compute, ConjugateGradient, Matern32, MaxActions, Prior, cond
 from itergp.estimator.budgets import Budget
 from itergp.estimator.schedules import default_schedule
 from itergp.linalg import engines
-from itergp.linalg.basis import Basis, Columns, Factor
+from itergp.linalg.basis import Basis, Factor
+from itergp.linalg.columns import InMemory
 from itergp.solver import actions, loop
 from itergp.solver.state import State
 
@@ -51,7 +52,7 @@ def timed_functions():
     return [
         *((engine, name, PRODUCTS) for name in ("symmetric", "product", "dense")),
         (actions, "orthonormalise", ORTHONORMAL),
-        *((matrix, name, WITH_Q) for matrix in (Basis, Columns) for name in ("inner", "combine")),
+        *((matrix, name, WITH_Q) for matrix in (Basis, InMemory) for name in ("inner", "combine")),
         (Basis, "append", APPEND),
         *((Factor, name, CHOLESKY) for name in ("solve", "solve_transposed", "append")),
         (loop, "cholesky_keeping", CHOLESKY),

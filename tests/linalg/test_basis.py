@@ -13,7 +13,8 @@ from hypothesis import given, settings, strategies as st
 
 import itergp.linalg.basis
 from itergp import InputError
-from itergp.linalg.basis import Basis, Columns, Factor, cholesky_keeping
+from itergp.linalg.basis import Basis, Factor, cholesky_keeping
+from itergp.linalg.columns import InMemory
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.linalg.orthonormal import orthonormalise
 
@@ -28,7 +29,7 @@ def spd(n):
 @pytest.mark.parametrize("widths", [(1,), (3, 70, 2), (64, 64), (200, 1), ()])
 def test_columns_are_the_matrix_that_was_appended(widths):
     blocks = [rng.standard_normal((9, width)) for width in widths]
-    A, columns = np.concatenate([np.zeros((9, 0)), *blocks], axis=1), Columns(9)
+    A, columns = np.concatenate([np.zeros((9, 0)), *blocks], axis=1), InMemory(9)
     for block in blocks:
         columns = columns.append(block)
     V, r = rng.standard_normal((9, 2)), A.shape[1]
@@ -45,7 +46,7 @@ def test_columns_are_the_matrix_that_was_appended(widths):
 
 
 def test_branches_of_columns_and_factors_do_not_see_each_other():
-    base = Columns(5).append(rng.standard_normal((5, 3)))
+    base = InMemory(5).append(rng.standard_normal((5, 3)))
     before = base.between(0, 3).copy()
     left, right = base.append(np.full((5, 2), 1.0)), base.append(np.full((5, 2), 2.0))
     assert (left.between(3, 5) == 1).all()
@@ -67,7 +68,7 @@ def test_any_history_of_rows_columns_and_branches_is_a_matrix_of_its_own(data):
     """Each version, and each that goes on from an earlier one, stays what was put into it; told by plain
     copies."""
     own = np.random.default_rng(data.draw(st.integers(0, 2**16)))
-    versions = [(Columns(3), np.zeros((3, 0)))]
+    versions = [(InMemory(3), np.zeros((3, 0)))]
     for _ in range(data.draw(st.integers(1, 25))):
         columns, A = versions[data.draw(st.integers(max(0, len(versions) - 4), len(versions) - 1))]
         size = data.draw(st.sampled_from([1, 1, 2, 3, 40, 70]))
@@ -107,14 +108,14 @@ def at_once(*tasks):
 
 
 def test_threads_that_append_columns_to_the_same_ones_do_not_see_each_other():
-    base = Columns(5).append(np.zeros((5, 3)))
+    base = InMemory(5).append(np.zeros((5, 3)))
     slowly(base.chunks[-1][0])
     for value, longer in enumerate(at_once(*(partial(base.append, np.full((5, 2), k)) for k in range(2)))):
         assert (longer.between(3, 5) == value).all()
 
 
 def test_threads_that_append_rows_to_the_same_ones_do_not_see_each_other():
-    base = Columns(5).append(np.zeros((5, 3))).with_rows(np.zeros((1, 3)))
+    base = InMemory(5).append(np.zeros((5, 3))).with_rows(np.zeros((1, 3)))
     assert base.chunks[0][0].array.shape[0] > base.n  # there is room, which both could take
     slowly(base.chunks[0][0])
     for value, longer in enumerate(at_once(*(partial(base.with_rows, np.full((1, 3), k)) for k in range(2)))):
@@ -132,21 +133,21 @@ def test_threads_that_extend_the_same_factor_do_not_see_each_other():
 @pytest.fixture
 def allocated(monkeypatch):
     """The numbers in each allocation of columns."""
-    sizes, chunk = [], itergp.linalg.basis._Chunk
+    sizes, chunk = [], itergp.linalg.columns._Chunk
 
     class Counted(chunk):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             sizes.append(self.array.size)
 
-    monkeypatch.setattr(itergp.linalg.basis, "_Chunk", Counted)
+    monkeypatch.setattr(itergp.linalg.columns, "_Chunk", Counted)
     return sizes
 
 
 def test_a_stream_of_rows_and_columns_copies_each_number_a_few_times(allocated):
     """A thousand rows, and a column with each: not a thousand matrices, but a few; and room for a quarter
     more at most."""
-    columns = Columns(500).append(np.zeros((500, 500)))
+    columns = InMemory(500).append(np.zeros((500, 500)))
     once = sum(allocated)
     for n in range(500, 1500):
         columns = columns.with_rows(np.full((1, n), n)).append(np.full((n + 1, 1), -n))
@@ -158,7 +159,7 @@ def test_a_stream_of_rows_and_columns_copies_each_number_a_few_times(allocated):
 
 
 def test_columns_alone_take_no_room_for_rows(allocated):
-    Columns(1000).append(np.zeros((1000, 64))).append(np.zeros((1000, 100)))
+    InMemory(1000).append(np.zeros((1000, 64))).append(np.zeros((1000, 100)))
     assert sum(allocated) == 1000 * 164
 
 

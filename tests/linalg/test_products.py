@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from helpers import KERNELS
 from itergp import Compute
 from itergp.linalg import products
-from itergp.linalg.basis import Basis, Columns
+from itergp.linalg.basis import Basis
+from itergp.linalg.columns import InMemory
 from itergp.linalg.gram import Gram
 from itergp.linalg.products import Products, Remade, lowered, remakes, slabs, unstored
 
@@ -53,7 +54,7 @@ def test_what_is_made_again_is_what_would_be_stored(each, kernel, rows, monkeypa
 def test_the_first_columns_are_made_again_and_the_later_ones_stored():
     k, Q, rng = gram(), actions(), np.random.default_rng(3)
     K, later = KERNELS["matern32"](k.X, k.X), rng.standard_normal((N, 4))
-    both = Remade(k, Q[:, :5]).after(Columns(N))
+    both = Remade(k, Q[:, :5]).after(InMemory(N))
     both = Remade(k, sp.csc_array(Q[:, 5:])).after(both).append(later)
     A = np.concatenate([K @ Q.toarray(), later], axis=1)
     assert (both.size, both.front.size, both.rest.size, both.n) == (13, 9, 4, N)

@@ -197,7 +197,7 @@ def test_no_process_is_forked_while_memory_is_claimed():
     """Its child would wait for ever for a lock that nobody there holds."""
     program = """
 import os, threading
-from itergp.linalg.basis import _CLAIMING
+from itergp.linalg.columns import _CLAIMING
 children = []
 def fork():
     child = os.fork()

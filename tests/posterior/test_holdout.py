@@ -6,7 +6,7 @@ import pytest
 from helpers import KERNELS, POLICIES, dense, make_data, most_informative, row_noise
 from itergp import RBF, Compute, LinearMean, Matern32, MaxActions, Prior, UnitVector, condition
 from itergp.data.rows import merge_rows
-from itergp.linalg.basis import Columns
+from itergp.linalg.columns import Columns
 from itergp.posterior.holdout import (
     WithoutFold,
     exact_variance_without,

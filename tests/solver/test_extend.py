@@ -218,7 +218,7 @@ def streamed(posterior, first, last, step=1):
 def test_rows_in_place_give_the_bits_of_rows_that_are_copied(policy, monkeypatch):
     begun = start(policy, 100, number=100 if isinstance(policy, UnitVector) else 8)
     there = streamed(begun, 100, 300)
-    monkeypatch.setattr("itergp.linalg.basis.ROOM", 10**9)  # none: the whole matrix moves with each row
+    monkeypatch.setattr("itergp.linalg.columns.ROOM", 10**9)  # none: the whole matrix moves with each row
     again = streamed(begun, 100, 300)
     assert there.rank == again.rank == begun.rank + 200
     assert_same_bits(there, again)

@@ -75,7 +75,8 @@ def fit_rows(
     given = None if isinstance(groups, str) else groups  # blocks are made of places, and cannot cross one
     plan = planned(asked, inputs, targets, clock.budget, weights, given)
     if clock.budget.actions is not None:  # before learning, which may take long
-        require_actions(Basis.empty(plan.data.n), plan.policy, min(clock.budget.actions, plan.data.n))
+        basis = Basis.empty(plan.data.n, plan.compute.columns(plan.data.n))
+        require_actions(basis, plan.policy, min(clock.budget.actions, plan.data.n))
     residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), inputs, targets)
     plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(groups, inputs, plan.data))
     each = in_blocks(plan, inputs) if isinstance(groups, str) else groups

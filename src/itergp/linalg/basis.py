@@ -1,16 +1,11 @@
-"""Storage of the n x r arrays: the actions Q, the products K Q, and the Cholesky factor of their Gram matrix.
+"""The n x r matrices of a run: the actions Q, the products K Q, and the Cholesky factor of their Gram matrix.
 
-Where products are not stored, `products.py` makes them again.
-
-All are append-only, and appended data never change. So a state keeps its view of the first rows and columns
-while a later one continues in the same memory. Two that continue from the same state do not see each other
-(the second one copies). This also holds across threads: memory is claimed before it is written.
+Dense ones are `Columns`, which say where their numbers live; sparse actions live here. Where products are not
+stored, `products.py` makes them again. All are append-only (`columns.py`).
 """
 
-import os
-import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
@@ -18,129 +13,13 @@ import scipy.sparse as sp
 
 from itergp import brief
 from itergp.linalg.blas import NARROW
+from itergp.linalg.columns import CHUNK, Columns, InMemory, claim
 
 if TYPE_CHECKING:
     from itergp.linalg.gram import Gram
     from itergp.linalg.products import Products, Remade
 
-CHUNK = 64  # columns per allocation
-# when rows are appended, a quarter more is reserved: a number is copied about four times in a long stream
-ROOM = 4
 SLAB = 256  # rows of L per block, if there are many of them and few right-hand sides
-# One lock for all claims, which are instantaneous: memory is copied and pickled, so it cannot hold a lock. No
-# fork happens during a claim.
-_CLAIMING = threading.Lock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_CLAIMING.acquire, after_in_parent=_CLAIMING.release, after_in_child=_CLAIMING.release
-    )
-
-
-def _claim(memory: "_Chunk | _Square", what: str, start: int, stop: int) -> bool:
-    """Claim start to stop of `rows`, or of `filled`; False if another state has claimed it already."""
-    with _CLAIMING:
-        free = getattr(memory, what) == start
-        if free:
-            setattr(memory, what, stop)
-        return free
-
-
-class _Chunk:
-    """Columns in one allocation; the first `rows` of `filled` of them are taken, first come first served.
-
-    Writes go only outside of that rectangle: to columns or rows that nobody has claimed.
-    """
-
-    def __init__(self, rows: int, columns: int, room: int = 0) -> None:
-        self.array = np.empty((rows + room, columns), order="F")
-        self.rows, self.filled = rows, 0
-
-    def copy(self, rows: int, filled: int, room: int = 0) -> "_Chunk":
-        """Copy the first rows and columns to new memory, with space for more rows."""
-        new = _Chunk(rows, self.array.shape[1], room)
-        new.array[:rows, :filled], new.filled = self.array[:rows, :filled], filled
-        return new
-
-
-@dataclass(frozen=True)
-class Columns:
-    """A dense n x r matrix that grows by columns and by rows."""
-
-    lean: ClassVar[bool] = False  # it is stored
-    n: int
-    chunks: tuple[tuple[_Chunk, int], ...] = ()  # (memory, how many of its columns belong to this matrix)
-
-    @property
-    def size(self) -> int:
-        return sum(used for _, used in self.chunks)
-
-    @property
-    def arrays(self) -> list[np.ndarray]:
-        """This matrix's part of each chunk."""
-        return [chunk.array[: self.n, :used] for chunk, used in self.chunks]
-
-    def append(self, block: np.ndarray) -> "Columns":
-        chunks, block = list(self.chunks), np.asarray(block)
-        while block.shape[1]:
-            if not chunks or chunks[-1][1] == chunks[-1][0].array.shape[1]:
-                chunks.append((_Chunk(self.n, max(CHUNK, block.shape[1])), 0))
-            chunk, used = chunks[-1]
-            width = min(block.shape[1], chunk.array.shape[1] - used)
-            if not _claim(chunk, "filled", used, used + width):
-                chunk = chunk.copy(self.n, used)
-                chunk.filled = used + width
-            chunk.array[: self.n, used : used + width] = block[:, :width]
-            chunks[-1] = (chunk, used + width)
-            block = block[:, width:]
-        return Columns(self.n, tuple(chunks))
-
-    def inner(self, V: np.ndarray) -> np.ndarray:
-        """self^T V"""
-        parts = [array.T @ V for array in self.arrays]
-        return np.concatenate(parts) if parts else np.zeros((0, V.shape[1]))
-
-    def combine(self, C: np.ndarray) -> np.ndarray:
-        """self[:, :len(C)] @ C"""
-        out, start = np.zeros((self.n, C.shape[1])), 0
-        for array in self.arrays:
-            stop = min(start + array.shape[1], C.shape[0])
-            if stop > start:
-                out += array[:, : stop - start] @ C[start:stop]
-            start += array.shape[1]
-        return out
-
-    def between(self, start: int, stop: int) -> np.ndarray:
-        """Columns start to stop, as an array."""
-        out, first = [], 0
-        for array in self.arrays:
-            a, b = max(start - first, 0), min(stop - first, array.shape[1])
-            if b > a:
-                out.append(array[:, a:b])
-            first += array.shape[1]
-        if len(out) == 1:
-            return out[0]
-        return np.concatenate(out, axis=1) if out else np.zeros((self.n, 0))
-
-    def squared_rows(self) -> np.ndarray:
-        """The squared length of each row."""
-        return sum((np.einsum("nr,nr->n", array, array) for array in self.arrays), np.zeros(self.n))
-
-    def rows(self, indices: np.ndarray) -> np.ndarray:
-        return np.concatenate(
-            [array[indices] for array in self.arrays] or [np.zeros((len(indices), 0))], axis=1
-        )
-
-    def with_rows(self, new: np.ndarray) -> "Columns":
-        """Append rows, in the same memory while there is space."""
-        n, chunks, start = self.n + new.shape[0], [], 0
-        for chunk, used in self.chunks:
-            if chunk.array.shape[0] < n or not _claim(chunk, "rows", self.n, n):
-                chunk = chunk.copy(self.n, used, n - self.n + n // ROOM)
-                chunk.rows = n
-            chunk.array[self.n : n, :used] = new[:, start : start + used]
-            chunks.append((chunk, used))
-            start += used
-        return Columns(n, tuple(chunks))
 
 
 @dataclass(frozen=True)
@@ -154,8 +33,9 @@ class Basis:
     __repr__ = brief.call
 
     @staticmethod
-    def empty(n: int) -> "Basis":
-        return Basis(n, (), Columns(n))
+    def empty(n: int, columns: Columns | None = None) -> "Basis":
+        """No actions yet; dense numbers will live where these empty `columns` are, or here."""
+        return Basis(n, (), InMemory(n) if columns is None else columns)
 
     @property
     def size(self) -> int:
@@ -170,6 +50,11 @@ class Basis:
     def lean(self) -> bool:
         """True if no n x r numbers are stored: all actions are sparse, and their products are made again."""
         return self.KQ.lean and self.sparse
+
+    @property
+    def sharded(self) -> bool:
+        """Whether sums over rows are those of shards, wherever these lie."""
+        return any(isinstance(part, Columns) and part.sharded for part in (*self.parts, self.KQ))
 
     def lean_until(self, stop: int) -> bool:
         """Whether this is so for the first actions."""
@@ -191,7 +76,7 @@ class Basis:
         elif parts and isinstance(parts[-1], Columns):
             parts[-1] = parts[-1].append(Q)
         else:
-            parts.append(Columns(self.n).append(Q))
+            parts.append(self.KQ.empty().append(Q))
         products = self.KQ.append(KQ) if isinstance(KQ, np.ndarray) else KQ.after(self.KQ)
         return Basis(self.n, tuple(parts), products)
 
@@ -242,6 +127,16 @@ class Basis:
                 out.append(part.between(a, b) if isinstance(part, Columns) else part[:, a:b].toarray())
             first += size
         return np.concatenate(out, axis=1) if out else np.zeros((self.n, 0))
+
+    def projected(self, gram: "Gram", X: np.ndarray, stop: int) -> np.ndarray:
+        """Q[:, :stop]^T k(rows, x) for each point x, (stop, points)."""
+        if all(isinstance(part, InMemory) or sp.issparse(part) for part in self.parts):
+            return gram.cross(X, self.dense(0, stop)).T
+        parts = [
+            part.projected(gram, X) if isinstance(part, Columns) else _projected(part, gram, X)
+            for part in self.parts
+        ]
+        return np.concatenate(parts)[:stop]
 
     def sparse_actions(self) -> tuple[np.ndarray, sp.csc_array]:
         """A mask of the sparse actions, and these as one matrix."""
@@ -295,6 +190,11 @@ class Basis:
         return Basis(self.n + more, tuple(grow(part) for part in self.parts), products)
 
 
+def _projected(Q: sp.csc_array, gram: "Gram", X: np.ndarray) -> np.ndarray:
+    support = np.unique(Q.indices)
+    return gram.multiply_points(X, support, Q[support].toarray()).T
+
+
 def as_dense(A: Any) -> np.ndarray:
     """A dense or SciPy-sparse matrix as an array."""
     return np.asarray(A.toarray() if sp.issparse(A) else A)
@@ -334,7 +234,7 @@ class Factor:
         """[[L, 0], [W^T, L_bb]]"""
         r, b = W.shape
         memory = self.memory
-        if r + b > memory.array.shape[0] or not _claim(memory, "filled", r, r + b):
+        if r + b > memory.array.shape[0] or not claim(memory, "filled", r, r + b):
             memory = _Square(max(memory.array.shape[0], min(2 * (r + b), r + b + 4096)))
             memory.array[:r, :r], memory.filled = self.L(), r + b
         memory.array[r : r + b, :r] = W.T

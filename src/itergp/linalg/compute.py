@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError, MemoryLimitError
+from itergp.linalg.columns import Columns, InMemory
 from itergp.linalg.engines.base import Engine
 from itergp.linalg.engines.registry import ENGINES
 from itergp.linalg.memory import available_bytes
@@ -77,13 +78,15 @@ class Compute:
     float64 when later data lower the noise. `cache="auto"` stores tiles in at most a quarter of the available
     memory; 0 stores none. `engine` is a name, or an instance of a subclass of `itergp.linalg.engines.Engine`.
     `threads` is a number, capped at the number of cores of the process; None uses all cores, or fewer if
-    ITERGP_NUM_THREADS or OMP_NUM_THREADS is set.
+    ITERGP_NUM_THREADS or OMP_NUM_THREADS is set. `devices`, with engine="jax", is the number of JAX devices,
+    or "all", on which passes run and n x r numbers live; None computes as ever.
     """
 
     dtype: str = "auto"
     cache: int | str = "auto"
     engine: Any = "auto"
     threads: int | None = None
+    devices: int | str | None = None
 
     def __post_init__(self) -> None:
         choice("Compute.dtype", self.dtype, ("auto", "float64", "float32"))
@@ -98,6 +101,20 @@ class Compute:
             )
         if self.threads is not None:
             object.__setattr__(self, "threads", count("Compute.threads", self.threads))
+        if self.devices is not None:
+            self._check_devices()
+
+    def _check_devices(self) -> None:
+        if self.engine != "jax":
+            raise InputError(
+                f"Compute.devices is {self.devices!r} with engine={self.engine!r}; expected engine='jax'."
+            )
+        if self.devices != "all":
+            object.__setattr__(self, "devices", count("Compute.devices", self.devices))
 
     def cache_bytes(self) -> int:
         return available_bytes() // 4 if self.cache == "auto" else int(self.cache)
+
+    def columns(self, n: int) -> Columns:
+        """Where the n x r numbers of a run would live, before it begins."""
+        return InMemory(n) if isinstance(self.engine, str) else self.engine.columns(n)

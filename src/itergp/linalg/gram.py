@@ -217,6 +217,11 @@ class Gram:
         """k(X0, X[support]) @ W in float64."""
         return self._cross(X0, self.X[support], W, tick)
 
+    def between_rows_and(self, X0: np.ndarray) -> tuple[Kernel, np.ndarray, np.ndarray]:
+        """The kernel, rows and points as passed to an engine, for who evaluates k(X, X0) elsewhere."""
+        self.work.add(0, self.n * X0.shape[0])
+        return self.kernel, self._centred(self.X), self._centred(X0)
+
     def cross_transposed(self, X0: np.ndarray, V: np.ndarray, tick: Tick = no_tick) -> np.ndarray:
         """k(X, X0) @ V in float64."""
         return self._cross(self.X, X0, V, tick)
@@ -440,7 +445,7 @@ class Gram:
     def compute_fixed(self) -> Compute:
         """The Compute that reproduces this Gram exactly, with nothing left to auto-detection."""
         engine = self.engine.name if isinstance(self.compute.engine, str) else self.compute.engine
-        return Compute(self.dtype.name, self.compute.cache, engine, self.compute.threads)
+        return replace(self.compute, dtype=self.dtype.name, engine=engine)
 
     def _centred(self, X: np.ndarray) -> np.ndarray:
         """Inputs as passed to the engine."""

@@ -14,7 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from itergp.limits import LEAN_ROWS
-from itergp.linalg.basis import Basis, Columns
+from itergp.linalg.basis import Basis
+from itergp.linalg.columns import Columns
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.gram import Gram
 
@@ -65,7 +66,7 @@ class Remade:
         """These columns after others, none of which are stored."""
         if isinstance(before, Products):
             return Products(before.front.joined(self), before.rest)
-        return Products(self, Columns(self.gram.n))
+        return Products(self, before)
 
     def against(self, other: "Remade") -> np.ndarray:
         """Q^T K Q', which needs the rows of both supports only."""
@@ -135,6 +136,13 @@ class Products:
     def size(self) -> int:
         return self.front.size + self.rest.size
 
+    def empty(self) -> Columns:
+        """For dense actions that follow."""
+        return self.rest.empty()
+
+    def bytes_here(self, columns: int) -> float:
+        return self.rest.bytes_here(columns)
+
     def on(self, gram: Gram) -> "Products":
         """For a Gram of the same rows."""
         return Products(self.front.on(gram), self.rest)
@@ -157,6 +165,9 @@ class Products:
             return self.rest.between(start - r, stop - r)
         made = self.front.between(start, min(stop, r))
         return made if stop <= r else np.concatenate([made, self.rest.between(0, stop - r)], axis=1)
+
+    def blocks(self, start: int, stop: int, width: int) -> Iterator[np.ndarray]:
+        return (self.between(first, min(first + width, stop)) for first in range(start, stop, width))
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
         made = self.front.rows(indices)
@@ -199,7 +210,7 @@ def unstored(basis: Basis, gram: Gram) -> Basis:
     Q: Any = basis.actions(basis.size)
     if not has_few_rows(Q):
         return basis
-    return Basis(basis.n, basis.parts, Products(Remade(gram, Q), Columns(basis.n)))
+    return Basis(basis.n, basis.parts, Products(Remade(gram, Q), basis.KQ.empty()))
 
 
 def lowered(variance: np.ndarray, F: np.ndarray) -> np.ndarray:

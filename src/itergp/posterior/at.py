@@ -75,7 +75,7 @@ class At:
             return prepared.actions.T @ gram.dense(problem.X[prepared.support], self.X)
         if prepared.support is not None:
             return gram.multiply_points(self.X, prepared.support, prepared.dense_actions).T
-        return gram.cross(self.X, state.basis.dense(0, state.rank)).T
+        return state.basis.projected(gram, self.X, state.rank)
 
     @cached_property
     def mean(self) -> np.ndarray:

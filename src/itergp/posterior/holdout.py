@@ -199,7 +199,10 @@ def fine_products(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
     tau = state.tau[: state.rank]
     if not tau.size or tau.min() >= MIXED * tau.max() or not isinstance(state.basis.KQ, PRODUCTS):
         return products(posterior, rows)
-    return posterior.problem.gram.cross(X[rows], state.basis.dense(0, state.rank), state.basis.support())
+    gram, support = posterior.problem.gram, state.basis.support()
+    if support is None:
+        return state.basis.projected(gram, X[rows], state.rank).T
+    return gram.cross(X[rows], state.basis.dense(0, state.rank), support)
 
 
 def tile(posterior: Posterior, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741 (rows I and J)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from itergp.linalg.basis import Columns
+from itergp.linalg.columns import Columns
 from itergp.linalg.gram import UNIT
 from itergp.linalg.memory import available_bytes
 from itergp.solver.problem import Problem

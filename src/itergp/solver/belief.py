@@ -50,7 +50,7 @@ class Belief:
         """No computation yet: the belief about v* is N(0, K_hat^{-1}), which gives back the prior (Eq. 2)."""
         belief = Belief(
             problem=problem,
-            basis=Basis.empty(problem.n),
+            basis=Basis.empty(problem.n, problem.gram.engine.columns(problem.n)),
             blocks=(0,),
             factor=Factor.empty(),
             factor_A=Factor.empty() if problem.noise_differs else None,

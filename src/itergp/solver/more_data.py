@@ -10,11 +10,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from itergp.linalg.basis import Basis, Columns, Factor
+from itergp.linalg.basis import Basis, Factor
 from itergp.linalg.blas import NARROW
-from itergp.linalg.gram import UNIT
+from itergp.linalg.columns import Columns
+from itergp.linalg.gram import UNIT, Gram
 from itergp.linalg.products import lowered, unstored
-from itergp.solver.belief import Belief, gram_of, noise_gram, trace_of_solve
+from itergp.solver.belief import SLAB, Belief, gram_of, noise_gram, trace_of_solve
 from itergp.solver.problem import Problem
 from itergp.solver.state import State
 
@@ -131,14 +132,16 @@ def _products_on_new_rows(basis: Basis, problem: Problem, n: int) -> np.ndarray:
             out[start - n : rows.stop - n, sparse] = (Q_T @ gram.dense(gram.X[support], gram.X[rows])).T
     if sparse.all():
         return out
+    parts = [part for part in basis.parts if isinstance(part, Columns)]
     if problem.n - n <= NARROW:  # K's columns and one read of Q, without the copy that a pass makes
         K = gram.columns(np.arange(n, problem.n))[:n]
-        out[:, ~sparse] = np.concatenate(
-            [part.inner(K) for part in basis.parts if isinstance(part, Columns)]
-        ).T
+        out[:, ~sparse] = np.concatenate([part.inner(K) for part in parts]).T
     else:
-        dense = basis.dense(0, basis.size)[:, ~sparse]
-        out[:, ~sparse] = gram.multiply_rows(
-            np.concatenate([dense, np.zeros((problem.n - n, dense.shape[1]))]), n
-        )
+        blocks = (block for part in parts for block in part.blocks(0, part.size, SLAB))
+        out[:, ~sparse] = np.concatenate([_multiplied(gram, block, n) for block in blocks], axis=1)
     return out
+
+
+def _multiplied(gram: Gram, Q: np.ndarray, n: int) -> np.ndarray:
+    """(K Q)[n:] for actions that are zero from row n on."""
+    return gram.multiply_rows(np.concatenate([Q, np.zeros((gram.n - n, Q.shape[1]))]), n)

@@ -119,7 +119,7 @@ def _require_memory(state: State, policy: Any, actions: float) -> None:
 def require_actions(basis: Basis, policy: Any, actions: int) -> None:
     """Raise if so many more actions cannot fit in memory."""
     n, rows = basis.n, _stored(basis, policy)
-    needed = 8.0 * (float(rows) * actions + 2.0 * float(actions) ** 2)
+    needed = rows / n * basis.KQ.bytes_here(actions) + 16.0 * float(actions) ** 2
     # of dense actions on many rows, n x r numbers; of unit vectors, whose products are not stored, r x r
     most = min(fitting(8.0 * rows) if rows else n, int(fitting(16.0) ** 0.5))
     remedy = f"Ask for fewer actions: about {most} would fit"

@@ -278,7 +278,7 @@ class Checkpoint:
             acting = policy if value["entered"] else None
             self._check(manifest["problem"], _identity(problem, acting))
             spec, memory = self._get("memory", manifest["memory"])
-            segments = [self._get("columns", entry)[1] for entry in manifest["segments"]]
+            segments = (self._get("columns", entry)[1] for entry in manifest["segments"])  # one at a time
             state = restored_state(problem, value, head, segments, acting, decode(spec, memory, table()))
         self._last, self.resumed_at = state, state.rank
         return state

@@ -11,9 +11,11 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 from safetensors import safe_open
@@ -22,7 +24,7 @@ from itergp import __version__
 from itergp.errors import StorageError
 from itergp.storage.replacing import irregular, replacing
 
-Tensors = dict[str, np.ndarray]
+Tensors = dict[str, Any]  # arrays, or `Pieces` of one that is not in memory as a whole
 
 FORMAT = 1
 KEY = "itergp"
@@ -42,6 +44,20 @@ class Malformed(ValueError):  # noqa: N818 (a reason, which StorageError tells)
     """What is wrong with the content of a file; reported together with the file's name."""
 
 
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """A float64 array that is written piece by piece, some rows at a time."""
+
+    shape: tuple[int, ...]
+    rows: Iterable[np.ndarray]
+    dtype: ClassVar[np.dtype] = np.dtype("float64")
+    itemsize: ClassVar[int] = 8
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * math.prod(self.shape)
+
+
 def write(path: Path, kind: str, value: Any, tensors: Tensors) -> str:
     """Write arrays and a JSON value into one file, and return its digest. On failure raises OSError and
     leaves nothing behind.
@@ -54,11 +70,10 @@ def write(path: Path, kind: str, value: Any, tensors: Tensors) -> str:
         for name in sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
     }
     header = _header(_text(kind, value), arrays)
-    numbers = (array.reshape(-1).view(np.uint8).data for array in arrays.values())
-    parts: list[Any] = [len(header).to_bytes(8, "little"), header, *numbers]
+    pieces = (piece for array in arrays.values() for piece in _pieces(array))
     whole = hashlib.sha256()
     with replacing(path) as temporary, open(temporary, "wb") as file:
-        for part in parts:
+        for part in chain([len(header).to_bytes(8, "little"), header], pieces):
             whole.update(part)
             file.write(part)
         file.seek(8 + header.find(_MARK_IN_HEADER) + len(_MARK_IN_HEADER))
@@ -67,8 +82,16 @@ def write(path: Path, kind: str, value: Any, tensors: Tensors) -> str:
     return whole.hexdigest()
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
+def _pieces(array: np.ndarray | Pieces) -> Iterator[Any]:
+    """The bytes of an array."""
+    for some in array.rows if isinstance(array, Pieces) else (array,):
+        yield _plain(some).reshape(-1).view(np.uint8).data
+
+
+def _plain(array: Any) -> Any:
     """Row by row, little-endian, as the format requires."""
+    if isinstance(array, Pieces):
+        return array
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 

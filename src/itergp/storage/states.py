@@ -9,6 +9,7 @@ number.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import astuple, fields, replace
 from itertools import pairwise
 from typing import Any
@@ -18,10 +19,12 @@ import scipy.sparse as sp
 
 from itergp.errors import InputError
 from itergp.linalg import engines
-from itergp.linalg.basis import Basis, Columns, Factor
+from itergp.linalg.basis import Basis, Factor
+from itergp.linalg.columns import CHUNK, Columns
 from itergp.linalg.compute import Compute
 from itergp.linalg.gram import Gram, Record
-from itergp.linalg.products import Remade
+from itergp.linalg.products import Products, Remade
+from itergp.linalg.shards import Here, Sharded
 from itergp.prior.gp import Prior
 from itergp.solver.belief import Belief
 from itergp.solver.policies import Policy
@@ -37,7 +40,7 @@ from itergp.storage.checks import (
     shaped,
     sparse_columns,
 )
-from itergp.storage.files import Malformed, Tensors, array_digest
+from itergp.storage.files import Malformed, Pieces, Tensors, array_digest
 from itergp.storage.specs import decode, encode, putting
 
 CHECKED_ROWS = 8  # points at which kernel and mean must give the same numbers again
@@ -206,6 +209,7 @@ def head_value(state: State, tensors: Tensors, refinable: bool = True) -> dict[s
         and {"proposed": stage.proposed, "index": stage.index, "begun": _numbers(astuple(stage.begun))},
         "row_noise": refinable and belief.factor_A is not None,
         **({"remade": belief.basis.remade.size} if belief.basis.KQ.lean else {}),
+        **({"sharded": True} if belief.basis.sharded else {}),
     }
 
 
@@ -226,7 +230,7 @@ def columns(belief: Belief, start: int, stop: int, refinable: bool = True, produ
     tensors = Tensors(L=belief.factor.L(stop)[start:], z=belief.z[start:stop], tau=belief.tau[start:stop])
     stored = max(start, belief.basis.remade.size) if belief.basis.KQ.lean else start
     if products and stored < stop and not isinstance(belief.basis.KQ, NotStored):
-        tensors["KQ"] = belief.basis.KQ.between(stored, stop).T
+        tensors["KQ"] = _transposed(belief.basis.KQ, stored, stop)
     if refinable and belief.factor_A is not None:
         tensors["A"] = belief.factor_A.L(stop)[start:]
     first = 0
@@ -243,15 +247,21 @@ def _width(part: Columns | sp.csc_array) -> int:
     return part.size if isinstance(part, Columns) else part.shape[1]
 
 
+def _transposed(matrix: Columns | Products, start: int, stop: int) -> Pieces:
+    """Some columns as rows. Where they live elsewhere, this process never has all of them."""
+    blocks = matrix.blocks(start, stop, CHUNK)
+    return Pieces((stop - start, matrix.n), (block.T for block in blocks))
+
+
 def _actions(part: Columns | sp.csc_array, a: int, b: int, name: str) -> Tensors:
     if isinstance(part, Columns):
-        return {name: part.between(a, b).T}
+        return {name: _transposed(part, a, b)}
     some = part[:, a:b]
     return {f"{name}/data": some.data, f"{name}/indices": some.indices, f"{name}/indptr": some.indptr}
 
 
 def restored_state(
-    problem: Problem, value: Any, head: Tensors, segments: list[Tensors], policy: Any, memory: Any
+    problem: Problem, value: Any, head: Tensors, segments: Iterable[Tensors], policy: Any, memory: Any
 ) -> State:
     """Rebuild a state; `policy` is the one acting, None if there was none."""
     n, t, blocks = problem.n, problem.b.shape[1], tuple(counted(block, "blocks") for block in value["blocks"])
@@ -268,10 +278,12 @@ def restored_state(
     remade = counted(value.get("remade", 0), "remade")  # earlier versions stored all products
     if remade not in blocks:
         raise Malformed(f"products are made again until column {remade}, within a block.")
-    if rank < n and _lacks_products(segments, remade):
-        raise Malformed(f"K Q is missing, which is only valid with {n} actions.")
     row_noise = bool(value["row_noise"])
-    basis, factor, factor_A, z, tau = _append_all(problem, blocks, segments, row_noise, remade)
+    basis, factor, factor_A, z, tau = _append_all(
+        problem, blocks, segments, row_noise, remade, _columns(problem, bool(value.get("sharded")))
+    )
+    if rank < n and isinstance(basis.KQ, NotStored):
+        raise Malformed(f"K Q is missing, which is only valid with {n} actions.")
     counter, variance = value["counter"], not_refinable("the training variance")
     if "training_variance" in head:
         variance = shaped(head, "training_variance", n, least=0.0)
@@ -295,11 +307,24 @@ def restored_state(
     )
 
 
+def _columns(problem: Problem, sharded: bool) -> Columns:
+    """Where the columns will live. Those that had the sums of shards still do, here if not elsewhere."""
+    columns = problem.gram.engine.columns(problem.n)
+    return Sharded.start(problem.n, Here()) if sharded and not columns.sharded else columns
+
+
 def _append_all(
-    problem: Problem, blocks: tuple[int, ...], segments: list[Tensors], row_noise: bool, remade: int
+    problem: Problem,
+    blocks: tuple[int, ...],
+    segments: Iterable[Tensors],
+    row_noise: bool,
+    remade: int,
+    none: Columns,
 ) -> tuple[Basis, Factor, Factor | None, np.ndarray, np.ndarray]:
     n, t = problem.n, problem.b.shape[1]
-    basis, factor, factor_A = Basis.empty(n), Factor.empty(), Factor.empty() if row_noise else None
+    basis, factor = Basis.empty(n, none), Factor.empty()
+    factor_A = Factor.empty() if row_noise else None
+    lacking = False  # products that are neither stored nor made again
     zs, taus, bounds = [np.zeros((0, t))], [np.zeros(0)], deque(pairwise(blocks))
     for tensors in segments:
         start, width = basis.size, tensors["tau"].shape[0]
@@ -309,7 +334,7 @@ def _append_all(
         L = shaped(tensors, "L", width, stop)
         A = shaped(tensors, "A", width, stop) if row_noise else L
         first = max(start, min(remade, stop))  # whose product is stored
-        KQ = _restored_products(tensors, n, stop - first)
+        KQ, lacking = _restored_products(tensors, n, stop - first), lacking or _lacks(tensors, stop, remade)
         Q = _restored_actions(tensors, n)
         while bounds and bounds[0][1] <= stop:
             a, b = bounds.popleft()
@@ -323,16 +348,14 @@ def _append_all(
             raise Malformed(f"a segment ends after {stop} columns, within a block.")
     if bounds:
         raise Malformed(f"there are {basis.size} columns; expected {blocks[-1]}.")
-    if _lacks_products(segments, remade):
+    if lacking:
         nothing_new = "K Q, as local actions and certificates add nothing to an exact posterior"
         basis = Basis(n, basis.parts, not_refinable(nothing_new, size=basis.size, lean=False))
     return basis, factor, factor_A, np.concatenate(zs), np.concatenate(taus)
 
 
-def _lacks_products(segments: list[Tensors], remade: int) -> bool:
-    """Whether some products are neither stored nor made again."""
-    stops = np.cumsum([tensors["tau"].shape[0] for tensors in segments])
-    return any(stop > remade and "KQ" not in tensors for stop, tensors in zip(stops, segments, strict=True))
+def _lacks(tensors: Tensors, stop: int, remade: int) -> bool:
+    return stop > remade and "KQ" not in tensors
 
 
 def _restored_products(tensors: Tensors, n: int, width: int) -> np.ndarray:

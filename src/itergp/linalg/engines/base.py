@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from itergp.linalg.columns import Columns, InMemory
 from itergp.linalg.engines import differences, registry
 from itergp.linalg.local import Neighbourhoods, act
 from itergp.linalg.neighbours import Scan, Tree, most_informative, nearest_by_tree
@@ -71,6 +72,10 @@ class Engine(ABC):
     def with_threads(self, threads: int | None) -> "Engine":
         """The same engine with this number of threads, if it has threads of its own."""
         return self
+
+    def columns(self, n: int) -> Columns:
+        """Where n x r numbers of a run will live: an empty matrix of n rows."""
+        return InMemory(n)
 
     @abstractmethod
     def supports(self, kernel: Kernel, d: int) -> str:

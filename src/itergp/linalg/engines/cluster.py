@@ -139,7 +139,13 @@ def workers(client: Any) -> dict[str, dict[str, Any]]:
 
 
 def awaited(future: Any, seconds: float, tick: Tick = no_tick) -> Any:
-    """Its result, with ticks while it is not there; TimeoutError after some seconds.
+    """Its result, with ticks while it is not there; TimeoutError after some seconds."""
+    settled(future, seconds, tick)
+    return future.result()
+
+
+def settled(future: Any, seconds: float, tick: Tick = no_tick) -> None:
+    """Wait until it is done, or has failed, with ticks meanwhile; TimeoutError after some seconds.
 
     Not by `result(timeout=...)`, which fails in Dask itself if the result comes as the time ends.
     """
@@ -149,7 +155,6 @@ def awaited(future: Any, seconds: float, tick: Tick = no_tick) -> Any:
         tick()
         if time.monotonic() > end:
             raise TimeoutError(f"no result after {seconds:.0f} s")
-    return future.result()
 
 
 def lost_scheduler(client: Any, error: object) -> ClusterError:

@@ -16,42 +16,51 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import ClusterError, InputError, MemoryLimitError
+from itergp.linalg.columns import Columns
 from itergp.linalg.compute import parse_bytes
 from itergp.linalg.engines import cluster, registry
 from itergp.linalg.engines.base import Engine, Tick, TileCache, no_tick
+from itergp.linalg.engines.dask_shards import Workers
 from itergp.linalg.memory import available_bytes
+from itergp.linalg.shards import Here, Sharded
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes
-from itergp.validate import count
+from itergp.validate import choice, count
 
 SHARES = 16
 LOCAL_ROWS = 4096  # up to here a pass is faster than its messages
 TRIES = 5  # of a pass whose data were lost with a worker
 PATIENCE = 60.0  # seconds without any worker
 ROOM = 0.7  # of a worker's memory that a pass may need
+HERE = {"auto": 2**29, "here": np.inf, "workers": 0}  # bytes of Q, and of K Q, up to which it lives here
 
 
 class DaskEngine(Engine):
     """Products with K on a Dask cluster: `Compute(engine=DaskEngine(client))`.
 
-    `client` is a `distributed.Client`, or the address of a scheduler. `shares` is the number of tasks of a
+    `client` is a `distributed.Client`, or the address of a scheduler; None computes the same bits in this
+    process, so that a checkpoint can go on without a cluster. `shares` is the number of tasks of a
     pass, at least some for each thread of the cluster: results depend on it, in their last digits, and on
     nothing else of the cluster. `cache` is what each worker may use for stored tiles; "auto" is a quarter of
-    its memory.
+    its memory. `basis` says where the n x r numbers of a run live: "here", on the "workers", or, with "auto",
+    on the workers from 1 GB on. Results do not depend on it.
     """
 
     name = "dask"
 
-    def __init__(self, client: Any, shares: int = SHARES, cache: int | str = "auto") -> None:
+    def __init__(
+        self, client: Any, shares: int = SHARES, cache: int | str = "auto", basis: str = "auto"
+    ) -> None:
         self.shares = count("DaskEngine.shares", shares)
+        self.basis = choice("DaskEngine.basis", basis, tuple(HERE))
         self.cache = cache if cache == "auto" else parse_bytes("DaskEngine.cache", cache)
         try:
             self._native: Any = registry.get("native")
         except ImportError as error:
             raise InputError(f"DaskEngine needs the native engine ({error}).") from None
-        self._client = cluster.client_of(client)
-        self.address: str = self._client.scheduler.address
-        self._workers = cluster.checked(self._client, {})
+        self._client: Any = client if client is None else cluster.client_of(client)
+        self.address = "" if self._client is None else str(self._client.scheduler.address)
+        self._workers = cluster.checked(self._client, {}) if self.address else {}
 
     @property
     def client(self) -> Any:
@@ -70,9 +79,13 @@ class DaskEngine(Engine):
         return self  # as scikit-learn's `clone` asks for: a connection is not copied
 
     def __repr__(self) -> str:
-        return f"DaskEngine({self.address!r}, shares={self.shares})"
+        return f"DaskEngine({self.address or None!r}, shares={self.shares})"
 
     # On the cluster.
+
+    def columns(self, n: int) -> Columns:
+        """In this process while they are few, then in shards on the workers: the same bits in both places."""
+        return Sharded.start(n, Here(HERE[self.basis], Workers(self) if self.address else None))
 
     def symmetric(
         self,
@@ -88,7 +101,7 @@ class DaskEngine(Engine):
         from itergp.linalg.engines.native.leaves import leaves
 
         work = Pass(kernel, X, V, np.dtype(dtype), cache, first, tick)
-        out = self._here(work) if len(X) <= LOCAL_ROWS else self._there(work)
+        out = self._there(work) if self.address and len(X) > LOCAL_ROWS else self._here(work)
         linear.add_product(leaves(kernel) or [], X, X, V, out)
         return out
 
@@ -190,9 +203,8 @@ class DaskEngine(Engine):
             client.cancel(made, force=True)
             raise
 
-    def _awaited(self, future: Any, tick: Tick) -> np.ndarray:
-        from distributed.scheduler import KilledWorker
-
+    def watch(self, tick: Tick) -> Tick:
+        """A tick that also raises if the scheduler has gone, or all workers for some time."""
         began = last = time.monotonic()  # when there was a worker, and when that was last looked at
 
         def watched() -> None:
@@ -206,9 +218,14 @@ class DaskEngine(Engine):
                 if now - began > PATIENCE:
                     raise ClusterError(f"The cluster has had no workers for {PATIENCE:.0f} s. Start some.")
 
+        return watched
+
+    def _awaited(self, future: Any, tick: Tick) -> np.ndarray:
+        from distributed.scheduler import KilledWorker
+
         tick()
         try:
-            return cluster.awaited(future, np.inf, watched)
+            return cluster.awaited(future, np.inf, self.watch(tick))
         except KilledWorker as error:
             raise ClusterError(
                 f"Workers died again and again on the same task ({error}). Look into their logs; if they "

@@ -167,7 +167,7 @@ class JaxEngine(TiledEngine):
                     out[i : i + T, j : j + T] = self.dense(kernel, rows, columns, dtype)[: m - i, : n - j]
             return out
         X0T, X1T = np.ascontiguousarray(X0.T, dtype=dtype), np.ascontiguousarray(X1.T, dtype=dtype)
-        return np.asarray(_tile(as_tree(kernel, dtype), X0T, X1T))
+        return np.asarray(jax.device_get(_tile(*jax.device_put((as_tree(kernel, dtype), X0T, X1T)))))
 
     def gradient(
         self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray

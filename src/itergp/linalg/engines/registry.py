@@ -86,6 +86,8 @@ def _asked_for(compute: "Compute", kernel: "Kernel", d: int) -> "Engine":
         raise InputError(
             f"Compute.engine={compute.engine!r} is not available here ({error}); use engine='auto'."
         ) from None
+    if compute.devices is not None:
+        engine = importlib.import_module("itergp.linalg.engines.jax_devices").on_devices(compute.devices)
     return _supporting(engine, repr(compute.engine), kernel, d).with_threads(compute.threads)
 
 

@@ -1,0 +1,253 @@
+"""Passes over K, and Q and K Q, on JAX devices: rows are dealt out to the devices, and XLA adds up over them.
+
+Everything that crosses between a device and this process does so by `device_put` and `device_get`: n x b
+blocks and r x b numbers. With `jax.transfer_guard("disallow")` any other copy would be an error. Products of
+float32 tiles are summed over 32 terms in float32, and over these in float64; all else is float64.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from itergp.errors import InputError
+from itergp.linalg.columns import CHUNK, Columns, InMemory
+from itergp.linalg.engines.base import Tick, TileCache
+from itergp.linalg.engines.jax import JaxEngine, _with_x64, as_tree
+from itergp.prior.kernel import Kernel
+
+if TYPE_CHECKING:
+    from itergp.linalg.gram import Gram
+
+TILE = 512  # columns of K at a time
+TERMS = 32  # of a sum in float32
+POINTS = 256  # at which the kernel is evaluated at once
+
+
+@functools.cache
+def on_devices(count: int | str) -> "JaxDevices":
+    """The engine for some of the devices that JAX has, or for "all" of them."""
+    found = jax.devices()
+    if count != "all" and int(count) > len(found):
+        raise InputError(
+            f"Compute.devices is {count}; JAX has {len(found)} ({found[0].platform}). Ask for fewer, or for "
+            "'all'. On a CPU, XLA_FLAGS=--xla_force_host_platform_device_count=4 makes four of one."
+        )
+    return JaxDevices(Rows(Mesh(np.array(found if count == "all" else found[: int(count)]), ("rows",))))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of arrays, dealt out to devices in equal parts; the last ones are zeros."""
+
+    mesh: Mesh
+
+    def padded(self, n: int) -> int:
+        """So many rows, and more, until each device has whole tiles."""
+        whole = TILE * self.mesh.size
+        return -(-n // whole) * whole
+
+    def put(self, A: np.ndarray, n: int) -> Any:
+        """The first n rows, one part on each device."""
+        out = np.zeros((self.padded(n), *A.shape[1:]), dtype=A.dtype)
+        out[:n] = A[:n]
+        return jax.device_put(out, NamedSharding(self.mesh, PartitionSpec("rows")))
+
+    def everywhere(self, tree: Any) -> Any:
+        """Small things, on each device."""
+        return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec()))
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _add_tile(total: Any, kernel: Kernel, X: Any, tile: Any, V: Any) -> Any:
+    """total + k(X, tile) V, with no more than 32 terms in the dtype of the tile."""
+    K = kernel(X, tile).reshape(X.shape[0], -1, TERMS)
+    short = jnp.einsum("ick,ckb->icb", K, V.reshape(-1, TERMS, V.shape[1]), precision="highest")
+    return total + short.sum(axis=1, dtype=jnp.float64)
+
+
+@jax.jit
+def _inner(A: Any, V: Any) -> Any:
+    return jnp.matmul(A.T, V, precision="highest")
+
+
+@jax.jit
+def _combine(A: Any, C: Any) -> Any:
+    return jnp.matmul(A, C, precision="highest")
+
+
+@jax.jit
+def _with_block(A: Any, block: Any, start: Any) -> Any:
+    return jax.lax.dynamic_update_slice(A, block, (jnp.zeros_like(start), start))
+
+
+@jax.jit
+def _projected(A: Any, kernel: Kernel, X: Any, points: Any) -> Any:
+    return jnp.matmul(A.T, kernel(X, points), precision="highest")
+
+
+@jax.jit
+def _squared_rows(A: Any) -> Any:
+    return jnp.square(A).sum(axis=1)
+
+
+@jax.jit
+def _rows(A: Any, indices: Any) -> Any:
+    return A[indices]
+
+
+class JaxDevices(JaxEngine):
+    """The JAX engine with n x r numbers and passes on devices: `Compute(engine="jax", devices=4)`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[int]]:
+        return on_devices, (self.rows.mesh.size,)
+
+    def columns(self, n: int) -> Columns:
+        return OnDevices(n, self.rows)
+
+    @_with_x64
+    def symmetric(
+        self,
+        kernel: Kernel,
+        X: np.ndarray,
+        V: np.ndarray,
+        dtype: np.dtype,
+        cache: TileCache,
+        first: int,
+        tick: Tick,
+    ) -> np.ndarray:
+        """Column tile by column tile: each device has its rows of K, and gets the tile and its rows of V."""
+        n, tree, (there, all_there) = len(X), as_tree(kernel, dtype), (self.rows.put, self.rows.everywhere)
+        rounded = V.astype(dtype)
+        rest, width = (V - rounded).astype(dtype), V.shape[1]
+        parts = _power_of_two(np.concatenate([rounded, rest], axis=1) if rest.any() else rounded)
+        on_devices, placed = all_there(tree), there(X.astype(dtype), n)
+        total = there(np.zeros((n, parts.shape[1])), n)
+        for start in range(0, n, TILE):
+            tick()
+            some = slice(start, start + TILE)
+            if parts[some].any():
+                tile = all_there(_full(X[some].astype(dtype))), all_there(_full(parts[some]))
+                total = _add_tile(total, on_devices, placed, *tile)
+        out = np.asarray(jax.device_get(total))[:n]
+        return out[:, :width] + out[:, width : 2 * width] if rest.any() else out[:, :width]
+
+
+def _power_of_two(V: np.ndarray) -> np.ndarray:
+    """With columns of zeros, so that few shapes are compiled."""
+    missing = (1 << max(0, V.shape[1] - 1).bit_length()) - V.shape[1]
+    return np.concatenate([V, np.zeros((len(V), missing), dtype=V.dtype)], axis=1)
+
+
+def _full(tile: np.ndarray) -> np.ndarray:
+    """With zeros up to a whole tile."""
+    return np.concatenate([tile, np.zeros((TILE - len(tile), tile.shape[1]), dtype=tile.dtype)])
+
+
+@dataclass(frozen=True, eq=False)
+class OnDevices(Columns):
+    """A matrix in chunks of 64 columns, each with its rows on all devices. A chunk never changes."""
+
+    n: int
+    on: Rows
+    columns: int = 0
+    chunks: tuple[Any, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return self.columns
+
+    def empty(self) -> "OnDevices":
+        return OnDevices(self.n, self.on)
+
+    @_with_x64
+    def append(self, block: np.ndarray) -> "OnDevices":
+        chunks, size = list(self.chunks), self.columns
+        while block.shape[1]:
+            if size % CHUNK == 0:
+                chunks.append(self.on.put(np.zeros((self.n, CHUNK)), self.n))
+            used = size % CHUNK
+            some = self.on.put(block[:, : CHUNK - used], self.n)
+            chunks[-1] = _with_block(chunks[-1], some, self.on.everywhere(np.int32(used)))
+            size, block = size + some.shape[1], block[:, CHUNK - used :]
+        return replace(self, columns=size, chunks=tuple(chunks))
+
+    @_with_x64
+    def inner(self, V: np.ndarray) -> np.ndarray:
+        there = self.on.put(np.asarray(V, dtype=np.float64), self.n)
+        return self._stacked([_inner(chunk, there) for chunk in self.chunks], V.shape[1])
+
+    @_with_x64
+    def combine(self, C: np.ndarray) -> np.ndarray:
+        total = np.zeros((self.n, C.shape[1]))
+        for i, chunk in enumerate(self.chunks):
+            some = np.zeros((CHUNK, C.shape[1]))
+            some[: len(C[i * CHUNK : (i + 1) * CHUNK])] = C[i * CHUNK : (i + 1) * CHUNK]
+            if some.any():
+                total += np.asarray(jax.device_get(_combine(chunk, self.on.everywhere(some))))[: self.n]
+        return total
+
+    @_with_x64
+    def projected(self, gram: "Gram", X: np.ndarray) -> np.ndarray:
+        kernel, rows, points = gram.between_rows_and(X)
+        tree, there = self.on.everywhere(as_tree(kernel, np.float64)), self.on.put(rows, self.n)
+        out = np.zeros((self.columns, len(X)))
+        for start in range(0, len(X), POINTS):
+            some = np.concatenate([points[start : start + POINTS], np.repeat(points[:1], POINTS, axis=0)])
+            at = self.on.everywhere(some[:POINTS])
+            found = self._stacked([_projected(chunk, tree, there, at) for chunk in self.chunks], POINTS)
+            out[:, start : start + POINTS] = found[:, : len(X) - start]
+        return out
+
+    def _stacked(self, parts: list[Any], width: int) -> np.ndarray:
+        return np.concatenate([np.zeros((0, width)), *jax.device_get(parts)])[: self.columns]
+
+    def between(self, start: int, stop: int) -> np.ndarray:
+        first, last = start // CHUNK, -(-stop // CHUNK)
+        found = [np.asarray(chunk)[: self.n] for chunk in jax.device_get(list(self.chunks[first:last]))]
+        whole = np.concatenate([np.zeros((self.n, 0)), *found], axis=1)
+        return whole[:, start - first * CHUNK : stop - first * CHUNK]
+
+    @_with_x64
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        at = self.on.everywhere(np.asarray(indices))
+        found = jax.device_get([_rows(chunk, at) for chunk in self.chunks])
+        return np.concatenate([np.zeros((len(indices), 0)), *found], axis=1)[:, : self.columns]
+
+    @_with_x64
+    def squared_rows(self) -> np.ndarray:
+        found = jax.device_get([_squared_rows(chunk) for chunk in self.chunks])
+        return sum((some[: self.n] for some in found), np.zeros(self.n))
+
+    @_with_x64
+    def with_rows(self, new: np.ndarray) -> "OnDevices":
+        """A chunk at a time: the rows of each device change."""
+        n, chunks = self.n + len(new), []
+        for i, chunk in enumerate(self.chunks):
+            more = np.zeros((len(new), CHUNK))
+            some = new[:, i * CHUNK : (i + 1) * CHUNK]
+            more[:, : some.shape[1]] = some
+            chunks.append(self.on.put(np.concatenate([jax.device_get(chunk)[: self.n], more]), n))
+        return replace(self, n=n, chunks=tuple(chunks))
+
+    def bytes_here(self, columns: int) -> float:
+        return 0.0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "OnDevices":
+        return self  # it never changes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process is in its memory."""
+        return _in_memory, (self.between(0, self.columns),)
+
+
+def _in_memory(A: np.ndarray) -> InMemory:
+    return InMemory(len(A)).append(A)

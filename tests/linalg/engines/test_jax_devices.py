@@ -1,0 +1,157 @@
+"""Q, K Q and passes on JAX devices: four of them, forced on this CPU in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from itergp import Compute, InputError
+
+pytest.importorskip("jax")
+
+PROGRAM = """
+import json, pickle, sys
+import jax, numpy as np
+from itergp import (Compute, ConjugateGradient, Linear, Matern32, MaxActions, Prior, RandomAction, Schedule,
+                    UnitVector, condition)
+from itergp.linalg.engines.jax_devices import TERMS, OnDevices, on_devices
+from itergp.linalg.columns import InMemory
+from itergp.linalg.gram import Gram
+
+rng = np.random.default_rng(0)
+n = 1300
+X, y = rng.uniform(-1, 1, (n, 3)), rng.standard_normal((n, 2))
+new = rng.uniform(-1, 1, (20, 3))
+kernel = 1.3 * Matern32([0.5, 0.8, 1.1]) + 0.2 * Linear(1.0)
+POLICIES = {
+    "cg": ConjugateGradient(),
+    "random": RandomAction(block_size=40),
+    "mixed": Schedule(
+        (UnitVector(block_size=3), 6), (RandomAction(block_size=5), 10), (UnitVector(block_size=4), None)
+    ),
+}
+out = {"devices": len(jax.devices())}
+
+def error(ours, theirs):
+    return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+
+# a pass, against NumPy; V that float32 cannot hold too
+for dtype in ("float64", "float32"):
+    there = Gram(kernel, X, Compute(dtype, engine="jax", devices=4))
+    V = rng.standard_normal((n, 5))
+    V /= np.linalg.norm(V, axis=0)
+    exact = Gram(kernel, X, Compute("float64", engine="numpy")).multiply(V)
+    with jax.transfer_guard("disallow"):
+        found = there.multiply(V)
+    tau = there.rounding(n, np.linalg.norm(exact, axis=0))
+    out[f"pass {dtype}"] = float((np.linalg.norm(found - exact, axis=0) / tau).max())
+
+# the whole loop, and what reads a posterior, with no copy that was not asked for
+def run(name, dtype, engine, devices):
+    stop, compute = MaxActions(90 if name == "random" else 20), Compute(dtype, engine=engine, devices=devices)
+    p = condition(Prior(kernel), X[:1200], y[:1200], 0.1, POLICIES[name], stop, compute)
+    q = p.extend(X[1200:], y[1200:]).refine(RandomAction(block_size=3), MaxActions(6))
+    return p, q
+
+def numbers(p):
+    return [p.mean(new), p.var(new), p.state.residual, p.state.representer_weights, p.state.training_variance,
+            *p.at(new).local(5).marginals]
+
+for name in POLICIES:
+    expected = run(name, "float64", "numpy", None)
+    for dtype in ("float64", "float32"):
+        with jax.transfer_guard("disallow"):
+            found = run(name, dtype, "jax", 4)
+            ours = [number for p in found for number in numbers(p)]
+        reference, exact = ([number for p in which for number in numbers(p)]
+                            for which in (run(name, dtype, "numpy", None), expected))
+        out[f"{name} {dtype}"] = [max(map(error, which, exact)) for which in (ours, reference)]
+        basis = found[0].state.basis
+        dense = [m for m in (basis.KQ, *basis.parts) if not hasattr(m, "indptr")]
+        out["there"] = all(isinstance(m, OnDevices) for m in dense)
+        out["shards"] = sorted(len(c.sharding.device_set) for c in basis.KQ.chunks)
+        out["rows"] = basis.KQ.chunks[0].addressable_shards[0].data.shape[0]
+
+# one device and four: the same to rounding
+one, four = (run("random", "float64", "jax", devices)[1] for devices in (1, 4))
+out["one device"] = error(one.var(new), four.var(new))
+
+# a matrix alone
+A, B = rng.standard_normal((n, 150)), InMemory(n)
+M = on_devices(4).columns(n)
+for start, stop in ((0, 1), (1, 60), (60, 70), (70, 150)):
+    M, B = M.append(A[:, start:stop]), B.append(A[:, start:stop])
+V, C, rows = rng.standard_normal((n, 4)), rng.standard_normal((77, 3)), rng.permutation(n)[:9]
+out["matrix"] = max(error(a, b) for a, b in (
+    (M.inner(V), A.T @ V), (M.combine(C), A[:, :77] @ C), (M.rows(rows), A[rows]),
+    (M.between(50, 140), A[:, 50:140]), (M.squared_rows(), (A**2).sum(axis=1)),
+    (pickle.loads(pickle.dumps(M)).between(0, 150), A),
+    (M.with_rows(A[:7]).between(0, 150), np.concatenate([A, A[:7]]))))
+left, right = (M.append(np.full((n, 1), value)) for value in (1.0, 2.0))
+out["branches"] = [float(left.between(150, 151)[0, 0]), float(right.between(150, 151)[0, 0]), M.size]
+
+# a forgotten copy is noticed on this backend
+try:
+    with jax.transfer_guard("disallow"):
+        jax.numpy.sin(np.ones(3))
+    out["guard"] = False
+except Exception as wrong:
+    out["guard"] = "Disallowed" in str(wrong)
+print(json.dumps(out))
+"""
+
+
+@pytest.fixture(scope="module")
+def found():
+    flags = "--xla_force_host_platform_device_count=4"
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def test_there_are_four_devices_with_equal_rows_and_a_guard_that_works(found):
+    assert found["devices"] == 4
+    assert found["guard"]
+    assert found["there"]
+    assert set(found["shards"]) == {4}
+    assert found["rows"] == 512  # 1,200 rows in whole tiles on four devices
+
+
+def test_a_pass_on_devices_is_as_accurate_as_others_must_be(found):
+    """Below tau, which bounds the rounding of a product; here of numbers that float32 cannot hold."""
+    assert found["pass float64"] < 1
+    assert found["pass float32"] < 1
+
+
+@pytest.mark.parametrize("policy", ["cg", "random", "mixed"])
+def test_posteriors_on_devices_are_those_of_the_reference_to_what_the_dtype_allows(found, policy):
+    """Two targets, more rows, more actions and local predictions, with every hidden copy an error."""
+    assert found[f"{policy} float64"][0] < 1e-11
+    ours, reference = found[f"{policy} float32"]
+    assert ours < 4 * reference < 0.02
+
+
+def test_one_device_and_four_agree_to_rounding(found):
+    assert found["one device"] < 1e-12
+
+
+def test_a_matrix_on_devices_answers_as_one_array(found):
+    assert found["matrix"] < 1e-13
+    assert found["branches"] == [1.0, 2.0, 150]
+
+
+def test_devices_are_for_jax_and_are_counted():
+    with pytest.raises(
+        InputError, match=r"Compute\.devices is 2 with engine='native'; expected engine='jax'"
+    ):
+        Compute(engine="native", devices=2)
+    for wrong in (0, 1.5, "some"):
+        with pytest.raises(InputError, match=r"Compute\.devices"):
+            Compute(engine="jax", devices=wrong)
