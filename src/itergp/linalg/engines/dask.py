@@ -1,13 +1,16 @@
-"""Passes over K on a Dask cluster, with the native engine on its workers.
+"""Passes over K, learning by neighbours and predictions on a Dask cluster, with the native engine on its
+workers.
 
 Each pass sends V once, has one task for each share of K (`native/shares.py`), and adds their parts on the
 workers, in a fixed tree. So the bits depend on the number of shares alone: not on the number of workers, on
-their threads, or on who was fastest. What a dead worker had is made again by others. All other work, and
-passes over small matrices, stay with the native engine of this process.
+their threads, or on who was fastest. Likelihoods, searches for neighbours and predictions go there in batches
+of rows (`batches.py`), whose bits are those of this process. What a dead worker had is made again by others.
+All other work, and what is so small that messages would take longer, stay with the native engine of this
+process.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +22,9 @@ from itergp.errors import ClusterError, InputError, MemoryLimitError
 from itergp.linalg.compute import parse_bytes
 from itergp.linalg.engines import cluster, registry
 from itergp.linalg.engines.base import Engine, Tick, TileCache, no_tick
+from itergp.linalg.engines.batches import Batches, Traffic
+from itergp.linalg.engines.conditionals import Conditionals
+from itergp.linalg.engines.sums import ROWS, batches
 from itergp.linalg.memory import available_bytes
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes
@@ -27,6 +33,10 @@ from itergp.validate import count
 SHARES = 16
 LOCAL_ROWS = 4096  # up to here a pass is faster than its messages
 TRIES = 5  # of a pass whose data were lost with a worker
+LOCAL_LIKELIHOOD = 32768  # rows, up to which the same holds for an evaluation of their likelihood,
+LOCAL_SEARCH = 2e8  # for a search that compares so many pairs of rows,
+LOCAL_POINTS = 4096  # and for the predictions of points
+PIECES = 4  # of a search, for each thread of the cluster
 PATIENCE = 60.0  # seconds without any worker
 ROOM = 0.7  # of a worker's memory that a pass may need
 
@@ -52,6 +62,7 @@ class DaskEngine(Engine):
         self._client = cluster.client_of(client)
         self.address: str = self._client.scheduler.address
         self._workers = cluster.checked(self._client, {})
+        self._batches = Batches(self)
 
     @property
     def client(self) -> Any:
@@ -61,10 +72,10 @@ class DaskEngine(Engine):
         return self._client
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_client": None, "_native": None, "_workers": {}}
+        return self.__dict__ | {"_client": None, "_native": None, "_workers": {}, "_batches": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state | {"_native": registry.get("native")})
+        self.__dict__.update(state | {"_native": registry.get("native"), "_batches": Batches(self)})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "DaskEngine":
         return self  # as scikit-learn's `clone` asks for: a connection is not copied
@@ -147,7 +158,20 @@ class DaskEngine(Engine):
             _require_room(worker, work)
         client, instructions = self.client, cluster.lowest(found)
         sent = client.scatter(X, hash=False)
-        rows = client.submit(Rows, kernel, sent, dtype.name, instructions, pure=False)
+        self.traffic.sent += X.nbytes
+        rows = {  # a key for each worker: of copies under one key, Dask drops all but one
+            address: client.submit(
+                Rows,
+                kernel,
+                sent,
+                dtype.name,
+                instructions,
+                workers=[address],
+                allow_other_workers=True,
+                pure=False,
+            )
+            for address in found
+        }
         some = min(self.shares, -(-len(X) // BLOCK))  # the others have no rows
         slots = [address for address, worker in found.items() for _ in range(worker.threads)]
         homes = [[slots[i * len(slots) // some]] for i in range(some)]
@@ -167,7 +191,8 @@ class DaskEngine(Engine):
     def _pass(self, placed: "Placed", V: np.ndarray, first: int, tick: Tick) -> np.ndarray:
         from itergp.linalg.engines.native.shares import Rows, Share, add, column_groups, tree
 
-        client, rows, made = self.client, placed.rows, []
+        client, made = self.client, []
+        rows = placed.rows[placed.homes[0][0]]
 
         def submit(function: Callable[..., np.ndarray], *what: Any, **where: Any) -> Any:
             made.append(client.submit(function, *what, pure=False, **where))
@@ -175,17 +200,22 @@ class DaskEngine(Engine):
 
         def part(i: int, some: Any) -> Any:
             where = {"workers": placed.homes[i], "allow_other_workers": True}
-            return submit(Share.multiply, placed.shares[i], rows, some, first, **where)
+            return submit(
+                Share.multiply, placed.shares[i], placed.rows[placed.homes[i][0]], some, first, **where
+            )
 
         def multiplied(V: np.ndarray) -> Any:
-            sent = client.scatter(np.ascontiguousarray(V, dtype=placed.dtype), hash=False)
-            some = submit(Rows.padded, rows, sent)
+            columns = np.ascontiguousarray(V, dtype=placed.dtype)
+            self.traffic.sent += columns.nbytes
+            some = submit(Rows.padded, rows, client.scatter(columns, hash=False))
             parts = [part(i, some) for i in range(len(placed.shares))]
             return submit(Rows.unpadded, rows, tree(parts, partial(submit, add)), V.shape[1])
 
         try:
             sums = [multiplied(V[:, columns]) for columns in column_groups(V.shape[1])]
-            return _side_by_side([self._awaited(total, tick) for total in sums], placed.n)
+            found = [self._awaited(total, tick) for total in sums]
+            self.traffic.received += sum(group.nbytes for group in found)
+            return _side_by_side(found, placed.n)
         except BaseException:  # the time is over, or Ctrl-C: what has not begun does not begin
             client.cancel(made, force=True)
             raise
@@ -214,6 +244,93 @@ class DaskEngine(Engine):
                 f"Workers died again and again on the same task ({error}). Look into their logs; if they "
                 "ran out of memory, give them more, or fewer threads."
             ) from None
+
+    # In batches of rows.
+
+    @property
+    def traffic(self) -> Traffic:
+        """Bytes that this process has sent to the workers, and received, so far."""
+        return self._batches.traffic
+
+    @property
+    def instructions(self) -> str:
+        return cluster.lowest(self._workers)
+
+    def workers_now(self, tick: Tick) -> dict[str, cluster.Worker]:
+        """Those that there are; the first of them, after all died, is waited for."""
+        end = time.monotonic() + PATIENCE
+        while not cluster.workers(self.client) and time.monotonic() < end:
+            tick()
+            time.sleep(cluster.POLL)
+        self._workers = cluster.checked(self.client, self._workers)
+        return self._workers
+
+    def earlier(
+        self,
+        F: np.ndarray,
+        count: int,
+        chosen: np.ndarray,
+        by_trees: bool,
+        threads: int | None = None,
+        tick: Tick = no_tick,
+    ) -> np.ndarray:
+        from itergp.linalg.engines.native import kept
+
+        if chosen.size * len(F) <= LOCAL_SEARCH:
+            return self._native.earlier(F, count, chosen, by_trees, threads, tick)
+        slots = sum(worker.threads for worker in self._workers.values())
+        pieces = np.array_split(chosen, max(PIECES * slots, chosen.size // ROWS))
+        rows = kept.Searched(F, count, by_trees)
+        return np.concatenate(self._batches.each(kept.earlier, rows, pieces, tick))
+
+    def likelihood(
+        self,
+        kernel: Kernel,
+        noise: float,
+        given: Conditionals,
+        threads: int | None = None,
+        tick: Tick = no_tick,
+    ) -> tuple[np.ndarray, Slopes, float]:
+        return self._native.likelihood(kernel, noise, given, threads, tick)
+
+    def summed_likelihood(
+        self,
+        kernel: Kernel,
+        noise: float,
+        given: Conditionals,
+        threads: int | None = None,
+        tick: Tick = no_tick,
+    ) -> tuple[float, Slopes, float]:
+        from itergp.linalg.engines.native import kept, neighbours
+        from itergp.linalg.engines.native.leaves import differentiable_leaves
+
+        parts, whole = differentiable_leaves(kernel), given.less is None and given.weights is None
+        if parts is None or not whole or len(given.rows) <= LOCAL_LIKELIHOOD:
+            return self._native.summed_likelihood(kernel, noise, given, threads, tick)
+
+        def placed() -> tuple[Any, list[tuple[np.ndarray, ...]]]:
+            pieces: list[tuple[np.ndarray, ...]]
+            pieces = [(given.rows[some], given.J[some]) for some in batches(len(given.rows))]
+            return kept.Observations(given.X, given.y, given.share), pieces
+
+        total = self._batches.summed(given, placed, (kernel, noise), tick)
+        return float(total[0]), *neighbours.slopes(parts, given.X.shape[1], total[1:])
+
+    def spreads(self, points: int) -> bool:
+        return points > LOCAL_POINTS
+
+    def each(
+        self,
+        function: Callable[[Any, np.ndarray], Any],
+        shared: Any,
+        pieces: Sequence[np.ndarray],
+        tick: Tick = no_tick,
+    ) -> list[Any]:
+        return self._batches.each(function, shared, pieces, tick)
+
+    def activity(self) -> str:
+        moved = self.traffic.sent + self.traffic.received
+        return f"{len(self._workers)} workers · {moved / 1e6:,.1f} MB moved"
 
     # In this process.
 
@@ -249,7 +366,7 @@ class Placed:
     kernel: Kernel
     n: int
     dtype: str
-    rows: Any
+    rows: Any  # here; or a future for each worker
     shares: list[Any]
     homes: list[list[str]] = field(default_factory=list)  # where each share is, as long as that worker lives
     workers: list[str] = field(default_factory=list)
