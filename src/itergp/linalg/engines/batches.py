@@ -20,10 +20,10 @@ import numpy as np
 from itergp.errors import ClusterError, MemoryLimitError
 from itergp.linalg.engines import cluster, registry
 from itergp.linalg.engines.base import Engine, Tick
+from itergp.linalg.engines.placement import ROOM, size
 from itergp.linalg.engines.sums import in_order
 
 TRIES = 5  # of work whose data were lost with a worker
-ROOM = 0.7  # of a worker's memory that data may take
 AHEAD = 256  # batches that are sent at once
 
 
@@ -250,8 +250,8 @@ def _require_room(needed: int, found: dict[str, cluster.Worker]) -> None:
     for worker in found.values():
         if worker.memory and needed > ROOM * worker.memory:
             raise MemoryLimitError(
-                f"Data of {needed / 1e9:.2g} GB would lie on worker {worker.address}, which has "
-                f"{worker.memory / 1e9:.2g} GB. Give workers more memory."
+                f"Data of {size(needed)} would lie on worker {worker.address}, which has "
+                f"{size(worker.memory)}. Give workers more memory."
             )
 
 

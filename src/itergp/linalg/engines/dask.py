@@ -21,9 +21,11 @@ import numpy as np
 from itergp.errors import ClusterError, InputError, MemoryLimitError
 from itergp.linalg.compute import parse_bytes
 from itergp.linalg.engines import cluster, registry
-from itergp.linalg.engines.base import Engine, Tick, TileCache, no_tick
+from itergp.linalg.engines.base import Tick, TileCache, no_tick
 from itergp.linalg.engines.batches import Batches, Traffic
 from itergp.linalg.engines.conditionals import Conditionals
+from itergp.linalg.engines.here import NativeHere
+from itergp.linalg.engines.placement import ROOM, Placement, of_pass, sentence
 from itergp.linalg.engines.sums import ROWS, batches
 from itergp.linalg.memory import available_bytes
 from itergp.prior.kernel import Kernel
@@ -38,10 +40,9 @@ LOCAL_SEARCH = 2e8  # for a search that compares so many pairs of rows,
 LOCAL_POINTS = 4096  # and for the predictions of points
 PIECES = 4  # of a search, for each thread of the cluster
 PATIENCE = 60.0  # seconds without any worker
-ROOM = 0.7  # of a worker's memory that a pass may need
 
 
-class DaskEngine(Engine):
+class DaskEngine(NativeHere):
     """Products with K on a Dask cluster: `Compute(engine=DaskEngine(client))`.
 
     `client` is a `distributed.Client`, or the address of a scheduler. `shares` is the number of tasks of a
@@ -283,16 +284,6 @@ class DaskEngine(Engine):
         rows = kept.Searched(F, count, by_trees)
         return np.concatenate(self._batches.each(kept.earlier, rows, pieces, tick))
 
-    def likelihood(
-        self,
-        kernel: Kernel,
-        noise: float,
-        given: Conditionals,
-        threads: int | None = None,
-        tick: Tick = no_tick,
-    ) -> tuple[np.ndarray, Slopes, float]:
-        return self._native.likelihood(kernel, noise, given, threads, tick)
-
     def summed_likelihood(
         self,
         kernel: Kernel,
@@ -328,35 +319,16 @@ class DaskEngine(Engine):
     ) -> list[Any]:
         return self._batches.each(function, shared, pieces, tick)
 
+    def placement(self, n: int, d: int, targets: int, columns: int) -> str:
+        found = self.workers_now(no_tick)
+        each = [Placement.on(one, n, d, targets, columns, len(found)) for one in found.values()]
+        for one in each:
+            one.check(n)
+        return sentence(each, self._tiles_per_worker(found))
+
     def activity(self) -> str:
         moved = self.traffic.sent + self.traffic.received
         return f"{len(self._workers)} workers · {moved / 1e6:,.1f} MB moved"
-
-    # In this process.
-
-    def supports(self, kernel: Kernel, d: int) -> str:
-        return self._native.supports(kernel, d)
-
-    def in_tiles(self, kernel: Kernel) -> Kernel:
-        return self._native.in_tiles(kernel)
-
-    def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        return self._native.dense(kernel, X0, X1, dtype)
-
-    def product(
-        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick
-    ) -> np.ndarray:
-        return self._native.product(kernel, X0, X1, V, dtype, tick)
-
-    def gradient(
-        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray
-    ) -> tuple[Kernel, np.ndarray]:
-        return self._native.gradient(kernel, X0, X1, A, B)
-
-    def weighted_symmetric(
-        self, kernel: Kernel, X: np.ndarray, W: np.ndarray, tick: Tick = no_tick
-    ) -> Slopes:
-        return self._native.weighted_symmetric(kernel, X, W, tick)
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,11 +369,10 @@ def _side_by_side(groups: list[np.ndarray], n: int) -> np.ndarray:
 
 
 def _require_room(worker: cluster.Worker, work: Pass) -> None:
-    """The inputs and their features, V, and for each thread what it reads, its sums and its part of K V."""
     from itergp.linalg.engines.native.shares import COLUMNS
 
-    X, V, columns = work.X, work.V, min(work.V.shape[1], COLUMNS)
-    needed = 2 * X.nbytes + V.size * work.dtype.itemsize + 3.0 * worker.threads * 8 * len(X) * columns
+    X, columns = work.X, min(work.V.shape[1], COLUMNS)
+    needed = of_pass(len(X), X.shape[1], columns, work.dtype.itemsize, worker.threads)
     if worker.memory and needed > ROOM * worker.memory:
         raise MemoryLimitError(
             f"A pass over {len(X):,} rows needs about {needed / 1e9:.2g} GB on worker {worker.address}, "
