@@ -153,8 +153,9 @@ def awaited(future: Any, seconds: float, tick: Tick = no_tick) -> Any:
 
 
 def lost_scheduler(client: Any, error: object) -> ClusterError:
+    reason = next(iter(str(error or client.status).splitlines()), "")
     return ClusterError(
-        f"The Dask scheduler has gone ({error or client.status}). What was computed before is in the last "
+        f"The Dask scheduler has gone ({reason}). What was computed before is in the last "
         "checkpoint, if there is one: fit again with the same checkpoint, here or on another cluster."
     )
 
