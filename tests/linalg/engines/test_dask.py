@@ -325,6 +325,20 @@ def test_a_cluster_without_workers_is_an_error():
         DaskEngine(its_client)
 
 
+def test_all_workers_are_known_though_dask_asks_for_none_of_them_meanwhile():
+    """Its answer for itself, which has no workers, may take the place of the one that was asked for."""
+
+    class Client:
+        status = "running"
+        answers = [{"n_workers": 2, "workers": {}}, {"n_workers": 2, "workers": {"b": {}, "a": {}}}]
+
+        def scheduler_info(self, n_workers):
+            assert n_workers == -1
+            return self.answers.pop(0)
+
+    assert list(cluster.workers(Client())) == ["a", "b"]
+
+
 def test_workers_with_other_versions_are_named(client):
     found = cluster.checked(client, {})
     address, worker = next(iter(found.items()))

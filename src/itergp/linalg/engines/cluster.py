@@ -130,12 +130,19 @@ class Worker:
 
 
 def workers(client: Any) -> dict[str, dict[str, Any]]:
-    """What the scheduler knows of each worker, by address, in a fixed order."""
-    try:
-        found = client.scheduler_info(n_workers=-1)["workers"]
-    except (OSError, RuntimeError, TypeError, KeyError) as error:
-        raise lost_scheduler(client, error) from None
-    return dict(sorted(found.items()))
+    """What the scheduler knows of each worker, by address, in a fixed order.
+
+    Asked again if not all are there: Dask itself asks now and then for none of them, and its answer may come
+    between ours and us.
+    """
+    while True:
+        try:
+            told = client.scheduler_info(n_workers=-1)
+            found = told["workers"]
+        except (OSError, RuntimeError, TypeError, KeyError) as error:
+            raise lost_scheduler(client, error) from None
+        if len(found) == told.get("n_workers", len(found)) or client.status != "running":
+            return dict(sorted(found.items()))
 
 
 def awaited(future: Any, seconds: float, tick: Tick = no_tick) -> Any:
