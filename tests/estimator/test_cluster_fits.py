@@ -15,13 +15,15 @@ import pytest
 from sklearn.base import clone
 from typer.testing import CliRunner
 
-from itergp import DaskEngine, IterGPRegressor, Matern32, MemoryLimitError
+from itergp import Compute, DaskEngine, IterGPRegressor, Matern32, MemoryLimitError, Prior
 from itergp.cli.app import app
 from itergp.cli.commands import app as _registered  # noqa: F401
 from itergp.estimator import fitting
+from itergp.estimator.schedules import Machine
 from itergp.learning.endings import Ending
 from itergp.linalg.engines import cluster, dask, sums
 from itergp.posterior import spread
+from itergp.solver.problem import Problem
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install 'itergp[dask]'")
 pytest.importorskip("itergp.linalg.engines.native.shares", reason="the native engine was not built")
@@ -175,16 +177,15 @@ def all_there(monkeypatch):
 @pytest.mark.parametrize("noise", ["learn", 0.02])
 def test_a_fit_that_learns_on_a_cluster_has_the_bits_of_one_process(engine, all_there, noise):
     """Actions on single rows make no pass; the kernel, the model and its predictions are then the same."""
-    few = X[:1200]
+    few, how = X[:1200], {"noise": noise, "policy": "cholesky", "budget": "30 actions"}
     there, here = (
-        IterGPRegressor("matern32", noise=noise, policy="cholesky", budget="30 actions", engine=where).fit(
-            X, Y
-        )
-        for where in (engine, "native")
+        IterGPRegressor("matern32", **how, engine=where).fit(few, Y[:1200]) for where in (engine, "native")
     )
     assert engine.traffic.received > 0
     assert there.learning_ == here.learning_
-    for one, other in zip(there.predict(X, return_std=True), here.predict(X, return_std=True), strict=True):
+    for one, other in zip(
+        there.predict(few, return_std=True), here.predict(few, return_std=True), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
 
 
@@ -227,6 +228,24 @@ def test_the_report_and_the_status_line_say_who_worked_and_what_was_moved(engine
     said = model.report(tmp_path / "report.html")["fitted"]["engine"]
     assert re.fullmatch(r"dask, float64, 2 workers · \d\.\d MB moved", said)
     assert said in (tmp_path / "report.html").read_text()
+
+
+def test_a_time_budget_plans_by_the_speed_of_the_cluster(engine, monkeypatch):
+    """Four times the speed, a quarter of the slowness, whatever the clock says."""
+    monkeypatch.setattr(Machine, "_timed", lambda machine, work: (work(), 0.01)[1])
+    problem = Problem(Prior(GIVEN["kernel"]), X, Y, 0.01, Compute(engine=engine))
+    found = []
+    for factor in (1.0, 4.0):
+        monkeypatch.setattr(DaskEngine, "speedup", lambda *_, factor=factor: factor)
+        found.append(Machine(problem).slowness())
+    assert found[0] == 4 * found[1]
+
+
+def test_all_threads_of_a_cluster_are_timed_at_once(engine):
+    """Two workers on one machine are at most somewhat faster than one thread of it by itself was."""
+    speedup = engine.speedup(GIVEN["kernel"], X[:1000], np.dtype("float32"))
+    assert 0.0 < speedup < 100.0  # a busy machine may have slept meanwhile
+    assert engine.traffic.received == 0  # two numbers, which are no arrays
 
 
 def test_a_fit_that_does_not_fit_on_the_workers_is_refused_before_it_begins(engine, monkeypatch):

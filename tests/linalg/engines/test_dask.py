@@ -328,13 +328,14 @@ def test_a_cluster_without_workers_is_an_error():
 def test_all_workers_are_known_though_dask_asks_for_none_of_them_meanwhile():
     """Its answer for itself, which has no workers, may take the place of the one that was asked for."""
 
+    answers = [{"n_workers": 2, "workers": {}}, {"n_workers": 2, "workers": {"b": {}, "a": {}}}]
+
     class Client:
         status = "running"
-        answers = [{"n_workers": 2, "workers": {}}, {"n_workers": 2, "workers": {"b": {}, "a": {}}}]
 
         def scheduler_info(self, n_workers):
             assert n_workers == -1
-            return self.answers.pop(0)
+            return answers.pop(0)
 
     assert list(cluster.workers(Client())) == ["a", "b"]
 

@@ -315,6 +315,11 @@ class Engine(ABC):
 
     # What a cluster says of itself; nothing, where there is none.
 
+    def speedup(self, kernel: Kernel, X: np.ndarray, dtype: np.dtype) -> float:
+        """How many times as fast a pass over many rows is as one over these few would suggest, which is made
+        in this process."""
+        return 1.0
+
     def placement(self, n: int, d: int, targets: int, columns: int) -> str:
         """What each worker will hold for a fit; raises MemoryLimitError if that does not fit. `columns` is
         the least that a pass has, 0 if there is none."""

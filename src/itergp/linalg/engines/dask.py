@@ -319,6 +319,15 @@ class DaskEngine(NativeHere):
     ) -> list[Any]:
         return self._batches.each(function, shared, pieces, tick)
 
+    def speedup(self, kernel: Kernel, X: np.ndarray, dtype: np.dtype) -> float:
+        """All threads of the cluster make the same passes at once; none of them is faster for being idle."""
+        from itergp.linalg.engines.native import kept
+
+        slots = sum(worker.threads for worker in self.workers_now(no_tick).values())
+        rows = kept.Timed(kernel, X, np.dtype(dtype).name)
+        there = self._batches.each(kept.passes_per_second, rows, slots * [np.zeros(0)], no_tick)
+        return sum(there) / kept.passes_per_second(rows)
+
     def placement(self, n: int, d: int, targets: int, columns: int) -> str:
         found = self.workers_now(no_tick)
         each = [Placement.on(one, n, d, targets, columns, len(found)) for one in found.values()]

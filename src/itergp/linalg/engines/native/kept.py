@@ -4,17 +4,22 @@ Everything here may run in another process than the one that asks for it. What c
 data (features, trees) is made there when it is first needed, and never sent.
 """
 
+import time
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from itergp.linalg.engines.conditionals import Conditionals
+from itergp.linalg.engines.native import _tiles
 from itergp.linalg.engines.native.engine import ENGINE
 from itergp.linalg.engines.native.leaves import differentiable_leaves
 from itergp.linalg.engines.native.neighbours import scaled_inputs, summands
+from itergp.linalg.engines.native.shares import Rows, Share
 from itergp.linalg.neighbours import earlier_by_trees
 from itergp.prior.kernel import Kernel
+
+COLUMNS, SECONDS = 16, 0.05  # of passes by which a thread is timed, and for how long
 
 Asked = tuple[Kernel, float]  # the point of an evaluation: kernel and noise
 
@@ -76,6 +81,28 @@ class Searched:
             if (kind, stop) not in self._made:
                 self._made[kind, stop] = getattr(ENGINE, kind)(self.recipe[0][:stop], 1)
             return self._made[kind, stop]
+
+
+class Timed:
+    """A few rows, whose passes say how fast a thread is."""
+
+    def __init__(self, kernel: Kernel, X: np.ndarray, dtype: str) -> None:
+        self.recipe = kernel, X, dtype
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Timed, self.recipe
+
+
+def passes_per_second(rows: Timed, _: Any = None) -> float:
+    """By one thread, without stored tiles; the first pass makes the features."""
+    held, share = Rows(*rows.recipe, _tiles.instruction_set()), Share(0, 1, 0)
+    V = held.padded(np.ones((held.n, COLUMNS)))
+    share.multiply(held, V, 0)
+    began, passes = time.perf_counter(), 0
+    while time.perf_counter() - began < SECONDS:
+        share.multiply(held, V, 0)
+        passes += 1
+    return passes / (time.perf_counter() - began)
 
 
 def earlier(rows: Searched, chosen: np.ndarray) -> np.ndarray:
