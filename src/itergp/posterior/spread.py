@@ -1,13 +1,14 @@
 """Means and variances at many points, batch by batch: points do not depend on each other, so an engine with
 several machines has them computed there, by the posterior that was sent once."""
 
+import warnings
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from itergp.errors import MemoryLimitError
+from itergp.errors import ClusterError, MemoryLimitError
 
 if TYPE_CHECKING:
     from itergp.posterior.combined import Posterior
@@ -31,8 +32,12 @@ def marginals(process: Any, X: np.ndarray, size: int | None = None, with_varianc
         pieces = [X[i : i + number] for i in range(0, len(X), number)]
         try:
             return _joined(engine.each(partial(at, neighbours, with_variance), posterior.as_sent, pieces))
-        except MemoryLimitError:
-            pass  # a worker is smaller than this process, which holds the posterior already
+        except (MemoryLimitError, ClusterError) as error:  # this process holds the posterior already
+            warnings.warn(
+                f"Predictions are computed in this process, since the cluster cannot: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
     size = max(1, len(X) if size is None else size)
     pieces = [X[i : i + size] for i in range(0, max(1, len(X)), size)]
     return _joined([_answers(process.at(piece), with_variance) for piece in pieces])

@@ -136,12 +136,14 @@ def workers(client: Any) -> dict[str, dict[str, Any]]:
     between ours and us.
     """
     while True:
+        if client.status != "running":
+            raise lost_scheduler(client, "")
         try:
             told = client.scheduler_info(n_workers=-1)
             found = told["workers"]
         except (OSError, RuntimeError, TypeError, KeyError) as error:
             raise lost_scheduler(client, error) from None
-        if len(found) == told.get("n_workers", len(found)) or client.status != "running":
+        if len(found) == told.get("n_workers", len(found)):
             return dict(sorted(found.items()))
 
 
@@ -183,7 +185,7 @@ def here() -> dict[str, str]:
     }
 
 
-def described(client: Any, known: dict[str, Worker]) -> dict[str, Worker]:
+def described(client: Any, known: dict[str, Worker], tick: Tick = no_tick) -> dict[str, Worker]:
     """All workers of now; those that are not known yet are asked what they are."""
     found = workers(client)
     asked = {
@@ -193,16 +195,16 @@ def described(client: Any, known: dict[str, Worker]) -> dict[str, Worker]:
     }
     told = {address: known[address] for address in found if address in known}
     for address, future in asked.items():
-        worker = _answer(address, found[address], future)
+        worker = _answer(address, found[address], future, tick)
         if worker:
             told[address] = worker
     return dict(sorted(told.items()))
 
 
-def _answer(address: str, known: dict[str, Any], future: Any) -> Worker | None:
+def _answer(address: str, known: dict[str, Any], future: Any, tick: Tick) -> Worker | None:
     """A worker with what it says; None if it has gone meanwhile."""
     try:
-        said = awaited(future, ANSWER)
+        said = awaited(future, ANSWER, tick)
     except ImportError as error:
         raise ClusterError(
             f"Worker {address} cannot load this library ({error}). Install the same version there: pip "
@@ -249,9 +251,9 @@ def lowest(found: dict[str, Worker]) -> str:
     return min((worker.instructions for worker in found.values()), key=INSTRUCTIONS.index)
 
 
-def checked(client: Any, known: dict[str, Worker]) -> dict[str, Worker]:
+def checked(client: Any, known: dict[str, Worker], tick: Tick = no_tick) -> dict[str, Worker]:
     """All workers of now; ClusterError if there are none, or if they cannot work together."""
-    found = described(client, known)
+    found = described(client, known, tick)
     if not found:
         raise ClusterError("The cluster has no workers. Start some with `dask worker ADDRESS`.")
     wrong = mismatches(found)

@@ -154,7 +154,7 @@ class DaskEngine(NativeHere):
         from itergp.linalg.engines.native.shares import BLOCK, Rows, Share
 
         kernel, X, dtype, cache = work.kernel, work.X, work.dtype, work.cache
-        found = self._workers = cluster.checked(self.client, self._workers)
+        found = self._workers = cluster.checked(self.client, self._workers, work.tick)
         for worker in found.values():
             _require_room(worker, work)
         client, instructions = self.client, cluster.lowest(found)
@@ -263,7 +263,7 @@ class DaskEngine(NativeHere):
         while not cluster.workers(self.client) and time.monotonic() < end:
             tick()
             time.sleep(cluster.POLL)
-        self._workers = cluster.checked(self.client, self._workers)
+        self._workers = cluster.checked(self.client, self._workers, tick)
         return self._workers
 
     def earlier(
