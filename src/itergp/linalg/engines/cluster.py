@@ -5,6 +5,7 @@ an extra, loaded when a cluster is first asked for.
 """
 
 import contextlib
+import logging
 import platform
 import re
 import signal
@@ -79,7 +80,9 @@ def local_cluster(workers: int | None = None) -> Iterator[Any]:
     require_dask()
     from distributed import Client, LocalCluster
 
+    log = logging.getLogger("distributed")
     with contextlib.ExitStack() as stack:
+        stack.callback(log.setLevel, log.level)
         with _unheard_by_children():
             started = LocalCluster(
                 n_workers=workers or cores(),
@@ -88,7 +91,11 @@ def local_cluster(workers: int | None = None) -> Iterator[Any]:
                 dashboard_address="127.0.0.1:0",
             )
         stack.enter_context(started)
-        yield stack.enter_context(Client(started, set_as_default=False))
+        client = stack.enter_context(Client(started, set_as_default=False))
+        try:
+            yield client
+        finally:  # a model may outlive its cluster: Dask would warn of data that go with the last worker
+            log.setLevel(logging.CRITICAL)
 
 
 @contextlib.contextmanager
