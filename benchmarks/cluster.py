@@ -18,7 +18,7 @@ import logging
 import os
 import time
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -48,59 +48,63 @@ class Cost:
     moved: int  # bytes, in the last one
 
 
-def timed(work, engine, repetitions):
-    found = []
+def compared(works, engine, repetitions):
+    """The costs of the same work here and on the cluster, in turns: the machine is as busy for both."""
+    found = [[], []]
     for _ in range(repetitions):
-        before = _spent(engine)
-        begun = time.perf_counter()
-        work()
-        wall, after = time.perf_counter() - begun, _spent(engine)
-        found.append((after[0] - before[0], wall, after[1] - before[1]))
-    return Cost(min(one[0] for one in found), min(one[1] for one in found), found[-1][2])
+        for work, where, costs in zip(works, (None, engine), found, strict=True):
+            before, begun = _spent(where), time.perf_counter()
+            work()
+            wall, after = time.perf_counter() - begun, _spent(where)
+            costs.append((after[0] - before[0], wall, after[1] - before[1]))
+    return [Cost(min(one[0] for one in costs), min(one[1] for one in costs), costs[-1][2]) for costs in found]
 
 
 def _spent(engine):
     """Processor seconds of all processes so far, and bytes between this one and the workers."""
-    if not isinstance(engine, DaskEngine):
+    if engine is None:
         return processor_time(), 0
     there = sum(engine.client.run(processor_time).values())
     return processor_time() + there, engine.traffic.sent + engine.traffic.received
 
 
-def passes(given, X, where) -> dict[str, Any]:
-    rng, gram = (
-        np.random.default_rng(0),
-        Gram(KERNEL, X, Compute("float32", cache=0, engine=where, threads=1)),
-    )
-    gram.multiply(np.ones((len(X), 1)))  # the inputs are there
-    blocks = {columns: rng.standard_normal((len(X), columns)) for columns in COLUMNS}
-    return {
-        f"pass, {columns} columns": timed(lambda V=V: gram.multiply(V), where, given.repetitions)
-        for columns, V in blocks.items()
-    }
+def computes(engine, **how):
+    return [Compute(engine=where, threads=1, **how) for where in ("native", engine)]
 
 
-def learning(given, X, y, where) -> dict[str, Any]:
-    found, rows = {}, unmerged(X, y[:, None])
-
-    def search():
-        found["objective"] = NeighbourLikelihood.at(KERNEL, rows, compute=Compute(engine=where, threads=1))
-
-    searched = timed(search, where, 1)
-    found["objective"](KERNEL, NOISE)  # rows and neighbours are there
-    evaluated = timed(lambda: found["objective"](KERNEL, NOISE), where, given.repetitions)
-    return {"search for neighbours": searched, "evaluation of the likelihood": evaluated}
+def passes(given, X, engine):
+    rng = np.random.default_rng(0)
+    grams = [Gram(KERNEL, X, compute) for compute in computes(engine, dtype="float32", cache=0)]
+    for columns in COLUMNS:
+        V = rng.standard_normal((len(X), columns))
+        grams[1].multiply(V[:, :1])  # the inputs are there
+        works = [partial(gram.multiply, V) for gram in grams]
+        yield f"pass, columns: {columns}", compared(works, engine, given.repetitions)
 
 
-def predictions(given, X, y, where) -> dict[str, Any]:
+def learning(given, X, y, engine):
+    rows, both = unmerged(X, y[:, None]), computes(engine)
+    searches = [partial(NeighbourLikelihood.at, KERNEL, rows, compute=compute) for compute in both]
+    yield "search for neighbours", compared(searches, engine, 1)
+    objectives = [search() for search in searches]
+    objectives[1](KERNEL, NOISE)  # rows and neighbours are there
+    works = [partial(objective, KERNEL, NOISE) for objective in objectives]
+    yield "evaluation of the likelihood", compared(works, engine, given.repetitions)
+
+
+def predictions(given, X, y, engine):
     new = np.random.default_rng(1).uniform(X.min(), X.max(), (given.predictions, X.shape[1]))
-    compute = Compute("float32", engine=where, threads=1)
-    posterior = condition(
-        Prior(KERNEL), X, y, NOISE, UnitVector("random", block_size=128), MaxActions(256), compute
+    policy, stop = UnitVector("random", block_size=128), MaxActions(256)
+    both = [
+        condition(Prior(KERNEL), X, y, NOISE, policy, stop, compute).local(60)
+        for compute in computes(engine, dtype="float32")
+    ]
+    for local in both:
+        local.marginals(new[: dask.LOCAL_POINTS + 1])  # the posterior is there
+    yield (
+        f"{given.predictions:,} predictions",
+        compared([partial(local.marginals, new) for local in both], engine, 1),
     )
-    local = posterior.local(60)
-    local.marginals(new[: dask.LOCAL_POINTS + 1])  # the posterior is there
-    return {f"{given.predictions:,} predictions": timed(lambda: local.marginals(new), where, 1)}
 
 
 def main():
@@ -113,19 +117,19 @@ def main():
     given = parser.parse_args()
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     X, y = synthetic(given.rows)[:2]
-    with local_cluster(given.workers) as client:
-        costs = [
-            passes(given, X, where) | learning(given, X, y, where) | predictions(given, X, y, where)
-            for where in ("native", DaskEngine(client, given.shares))
-        ]
     print(f"n = {given.rows:,}, {given.workers} workers, {given.shares} shares")
-    head = ["", "alone: CPU s", "cluster: CPU s", "overhead", "MB moved", "alone: s", "cluster: s"]
     table = []
-    for name, alone in costs[0].items():
-        there = costs[1][name]
-        over = f"{100 * (there.processor / alone.processor - 1):+.0f} %"
-        times = f"{alone.processor:.2f}", f"{there.processor:.2f}", over, f"{there.moved / 1e6:.3f}"
-        table.append([name, *times, f"{alone.wall:.2f}", f"{there.wall:.2f}"])
+    with local_cluster(given.workers) as client:
+        engine = DaskEngine(client, given.shares)
+        for name, (alone, there) in (
+            *passes(given, X, engine),
+            *learning(given, X, y, engine),
+            *predictions(given, X, y, engine),
+        ):
+            over = f"{100 * (there.processor / alone.processor - 1):+.0f} %"
+            times = f"{alone.processor:.2f}", f"{there.processor:.2f}", over, f"{there.moved / 1e6:.3f}"
+            table.append([name, *times, f"{alone.wall:.2f}", f"{there.wall:.2f}"])
+    head = ["", "alone: CPU s", "cluster: CPU s", "overhead", "MB moved", "alone: s", "cluster: s"]
     print_table(head, table)
 
 
