@@ -366,19 +366,9 @@ def gated_at(gate, neighbours, with_variance, posterior, points):
 AT = spread.at
 
 
-@pytest.fixture
-def by_value():
-    """Workers cannot import this file: what they need of it is sent as code."""
-    import cloudpickle
-
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [1, 2])
-def test_workers_killed_while_learning_change_no_bit(engine, by_value, tmp_path, monkeypatch, kills):
+def test_workers_killed_while_learning_change_no_bit(engine, tmp_path, monkeypatch, kills):
     expected, there = objective("native"), objective(engine)
     with Gate(tmp_path, kills) as gate:
         monkeypatch.setattr(kept, "Observations", partial(gated, gate))
@@ -391,7 +381,7 @@ def test_workers_killed_while_learning_change_no_bit(engine, by_value, tmp_path,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [1, 2])
-def test_workers_killed_while_predicting_change_no_bit(engine, by_value, tmp_path, monkeypatch, kills):
+def test_workers_killed_while_predicting_change_no_bit(engine, tmp_path, monkeypatch, kills):
     there = posterior(engine).local(20)
     expected = here(there)
     with Gate(tmp_path, kills) as gate:
@@ -421,7 +411,7 @@ def test_data_that_are_lost_are_sent_again(engine, monkeypatch):
         there(AFTER, 0.02)
 
 
-def test_an_error_in_the_work_is_not_taken_for_a_loss(engine, by_value):
+def test_an_error_in_the_work_is_not_taken_for_a_loss(engine):
     with pytest.raises(ClusterError, match="Work failed on a worker: KeyError: 'nothing'"):
         engine.each(failing, Shared(), [X[:3]])
     with pytest.raises(ZeroDivisionError):
@@ -440,9 +430,7 @@ def dividing(shared, piece):
     return 1 / 0
 
 
-def test_a_tick_ends_an_evaluation_and_what_has_not_begun_is_cancelled(
-    engine, by_value, tmp_path, monkeypatch
-):
+def test_a_tick_ends_an_evaluation_and_what_has_not_begun_is_cancelled(engine, tmp_path, monkeypatch):
     class Stop(Exception):  # noqa: N818 (no error)
         pass
 
@@ -474,12 +462,13 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_ends_while_learning_is_an_error_that_says_so(
-    engine, by_value, tmp_path, monkeypatch
-):
+def test_a_scheduler_that_ends_while_learning_is_an_error_that_says_so(engine, tmp_path, monkeypatch):
     """It lives in one process with its worker, which is killed in the middle of a batch."""
     monkeypatch.setattr(cluster, "CONNECT", 2.0)  # so long it is looked for
-    with subprocess.Popen([sys.executable, "-c", SCHEDULER], stdout=subprocess.PIPE, text=True) as process:
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}  # its worker imports this file
+    with subprocess.Popen(
+        [sys.executable, "-c", SCHEDULER], stdout=subprocess.PIPE, text=True, env=env
+    ) as process:
         try:
             own = DaskEngine(process.stdout.readline().strip())
             with Gate(tmp_path) as gate:
@@ -506,7 +495,7 @@ def hungry(shared, piece):
 
 
 @pytest.mark.slow
-def test_a_worker_out_of_memory_is_an_error_that_says_so(by_value):
+def test_a_worker_out_of_memory_is_an_error_that_says_so():
     """Its nanny kills it at its limit; here once is enough, where Dask by itself tries four times."""
     import dask
 
@@ -567,14 +556,15 @@ def test_activity_says_who_works_and_what_was_moved(engine):
 # Values as they are sent.
 
 
-def test_packed_values_compute_with_one_native_thread_and_are_opened_once(engine):
-    packed = batches.Packed.of(posterior(engine).as_sent)
-    arrived = pickle.loads(pickle.dumps(packed, protocol=5))
-    assert arrived.value is arrived.value
-    assert arrived.value.problem.gram.engine.name == "native"
-    assert arrived.value.problem.gram.engine.threads == 1
-    assert sys.getsizeof(packed) >= packed.nbytes > X.nbytes
-    assert arrived.copy().buffers is arrived.buffers
+def test_what_is_sent_predicts_without_a_connection_of_its_own(engine):
+    there = posterior(engine)
+    held = batches.Held.of(there.as_sent)
+    arrived = pickle.loads(pickle.dumps(held, protocol=5))
+    same(arrived.value.local(20).at(NEW).marginals, here(there.local(20)))
+    assert arrived.value.problem.gram.engine._client is None
+    assert arrived.value.trace == ()
+    assert sys.getsizeof(held) >= held.nbytes > X.nbytes
+    assert arrived.copy().value is arrived.value
 
 
 @pytest.mark.parametrize("rows", [0, 1, 447, 448, 449, 8192, 8193, 10**6 + 1, 10**7])

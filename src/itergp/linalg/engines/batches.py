@@ -6,20 +6,17 @@ workers, results come in the order of the batches, and sums are added in that or
 when, changes no bit. What a dead worker had is made again; if all copies are lost, they are sent again.
 """
 
-import pickle
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from io import BytesIO
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from itergp.errors import ClusterError, MemoryLimitError
-from itergp.linalg.engines import cluster, registry
-from itergp.linalg.engines.base import Engine, Tick
+from itergp.linalg.engines import cluster
+from itergp.linalg.engines.base import Tick
 from itergp.linalg.engines.placement import ROOM, size
 from itergp.linalg.engines.sums import in_order
 
@@ -27,68 +24,35 @@ TRIES = 5  # of work whose data were lost with a worker
 AHEAD = 256  # batches that are sent at once
 
 
-class Packed:
-    """A value as bytes, without copies of its arrays; opened once where it arrives."""
+class Held:
+    """A value on a worker, with its size in bytes as it was sent."""
 
-    def __init__(self, head: bytes, buffers: list[np.ndarray]) -> None:
-        self.head, self.buffers = head, buffers
-        self._value: Any = None
-        self._opening = Lock()
+    def __init__(self, value: Any, nbytes: int) -> None:
+        self.value, self.nbytes = value, nbytes
 
     @staticmethod
-    def of(value: Any) -> "Packed":
-        buffers: list[pickle.PickleBuffer] = []
-        head = BytesIO()
-        _packing()(head, protocol=5, buffer_callback=buffers.append).dump(value)
-        return Packed(head.getvalue(), [np.frombuffer(one.raw(), dtype=np.uint8) for one in buffers])
+    def of(value: Any) -> "Held":
+        from distributed.protocol import serialize
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Packed, (self.head, self.buffers)
-
-    @property
-    def nbytes(self) -> int:
-        return len(self.head) + sum(one.nbytes for one in self.buffers)
+        return Held(value, sum(memoryview(frame).nbytes for frame in serialize(value)[1]))
 
     def __sizeof__(self) -> int:
         return self.nbytes  # as Dask asks, before it moves work to where the data are not
 
-    def copy(self) -> "Packed":
-        """Under another key; the bytes are shared where both lie on one worker."""
-        return Packed(self.head, self.buffers)
-
-    @property
-    def value(self) -> Any:
-        with self._opening:
-            if self._value is None:
-                self._value = pickle.loads(self.head, buffers=self.buffers)
-            return self._value
-
-
-def _packing() -> Any:
-    """Dask's own way to pickle, which knows a user's functions; but on a worker everything that is sent
-    computes with the native engine, with one thread."""
-    from cloudpickle import CloudPickler
-
-    class Packing(CloudPickler):  # type: ignore[misc]
-        def reducer_override(self, value: Any) -> Any:
-            return (one_thread, ()) if isinstance(value, Engine) else super().reducer_override(value)
-
-    return Packing
-
-
-def one_thread() -> Engine:
-    return registry.get("native").with_threads(1)
+    def copy(self) -> "Held":
+        """Under another key; the value is shared where both lie on one worker."""
+        return Held(self.value, self.nbytes)
 
 
 # On a worker.
 
 
-def called(function: Callable[[Any, Any], Any], shared: Packed, piece: np.ndarray, instructions: str) -> Any:
+def called(function: Callable[[Any, Any], Any], shared: Held, piece: np.ndarray, instructions: str) -> Any:
     _choose(instructions)
     return function(shared.value, piece)
 
 
-def summed_part(shared: Packed, asked: Any, piece: tuple[np.ndarray, ...], instructions: str) -> np.ndarray:
+def summed_part(shared: Held, asked: Any, piece: tuple[np.ndarray, ...], instructions: str) -> np.ndarray:
     _choose(instructions)
     return shared.value.sums(asked, *piece)
 
@@ -211,15 +175,15 @@ class Batches:
             return kept
         client, (shared, pieces) = self.engine.client, make()
         if kept is None:
-            packed = Packed.of(shared)
-            _require_room(packed.nbytes + _bytes(pieces) // len(slots), found)
-            sent, before = client.scatter(packed, hash=False), {}
-            self.traffic.sent += packed.nbytes
+            held = Held.of(shared)
+            _require_room(held.nbytes + _bytes(pieces) // len(slots), found)
+            sent, before = client.scatter(held, hash=False), {}
+            self.traffic.sent += held.nbytes
         else:
             sent, before = kept.sent, kept.by_worker
         where = {"allow_other_workers": True, "pure": False}
         by_worker = {
-            address: before.get(address) or client.submit(Packed.copy, sent, workers=[address], **where)
+            address: before.get(address) or client.submit(Held.copy, sent, workers=[address], **where)
             for address in found
         }
         self.kept[key] = Copies(sent, slots, by_worker, self._dealt_out(pieces, slots))
