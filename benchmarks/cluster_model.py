@@ -16,7 +16,7 @@ predictions are m POINT / W, their inputs
 and answers over the one line of the driver, and a task for each 2,048 points. Each worker holds the inputs
 twice, and for a pass V and three parts.
 
-    python benchmarks/cluster_model.py [--row 3.5e-6] [--point 3.3e-4]
+    python benchmarks/cluster_model.py [--row 4.7e-6] [--point 2.9e-4]
 """
 
 import argparse
@@ -65,9 +65,9 @@ def gigabytes(n, columns):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--row", type=float, default=3.5e-6, help="seconds of a thread for a row's likelihood"
+        "--row", type=float, default=4.7e-6, help="seconds of a thread for a row's likelihood"
     )
-    parser.add_argument("--point", type=float, default=3.3e-4, help="and for a prediction")
+    parser.add_argument("--point", type=float, default=2.9e-4, help="and for a prediction")
     given = parser.parse_args()
     head = ["rows", *(f"{workers:,} workers" for workers in WORKERS), "GB per worker"]
     for title, columns, of in (
