@@ -1,13 +1,16 @@
-"""Claims: a pass over K on a cluster takes little more processor time than in one process; and a basis that
-fits on no worker fits on several.
+"""Claims: on a cluster passes over K, learning by neighbours and predictions take little more processor time
+than in one process; and a basis that fits on no worker fits on several.
 
 Passes: d = 10, Matern 3/2, float32 tiles, never stored, one thread for each worker, all on this machine: so
 wall-clock time says nothing about larger clusters, and the processor time of all processes (driver,
-scheduler, workers) says what the messages cost. Blocks of 1, 16 and 64 columns; the smallest of some
-repetitions. Two workers at once also slow each other down where they share a core or a cache: one worker
-shows the messages alone.
+scheduler, workers) says what the messages cost. Blocks of 1, 16 and 64 columns; an evaluation of the
+likelihood of all rows given 30 neighbours, after the search for these; predictions with 60 local actions on
+top of 256 rows. The smallest of some repetitions. Two workers at once also slow each other down where they
+share a core or a cache: one worker shows the messages alone. Data that are sent once (inputs, neighbours, the
+posterior) are there before.
 
     python benchmarks/cluster.py [--rows 60000] [--workers 2] [--shares 16] [--repetitions 3]
+        [--predictions 100000]
 
 Basis: blocks of random actions until Q and K Q, with their second copies, take so many bytes in all. Workers
 have a limit of memory, beyond which Dask kills them, and nothing is written to disk. Half of what all workers
@@ -20,6 +23,8 @@ import argparse
 import logging
 import os
 import time
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import dask
@@ -27,12 +32,15 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 from common import print_table, synthetic
-from itergp import Compute, DaskEngine, Matern32, MaxActions, Prior, RandomAction, condition
+from itergp import Compute, DaskEngine, Matern32, MaxActions, Prior, RandomAction, UnitVector, condition
+from itergp.data.rows import unmerged
+from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.linalg.compute import parse_bytes
 from itergp.linalg.engines.cluster import local_cluster
+from itergp.linalg.engines.dask import LOCAL_POINTS
 from itergp.linalg.gram import Gram
 
-KERNEL, COLUMNS = 1.0 * Matern32(np.sqrt(10)), (1, 16, 64)
+KERNEL, COLUMNS, NOISE = 1.0 * Matern32(np.sqrt(10)), (1, 16, 64), 0.05
 
 
 def processor_time():
@@ -41,16 +49,72 @@ def processor_time():
     return used.user + used.system
 
 
-def timed(gram, V, client, repetitions):
-    """Processor and wall-clock seconds of a pass, and the processor's by workers."""
-    found = []
+@dataclass
+class Cost:
+    """Of some work, the smallest of some repetitions."""
+
+    processor: float  # seconds, of all processes
+    wall: float
+    moved: int  # bytes, in the last one
+
+
+def compared(works, engine, repetitions):
+    """The costs of the same work here and on the cluster, in turns: the machine is as busy for both."""
+    found = [[], []]
     for _ in range(repetitions):
-        begun, here = time.perf_counter(), processor_time()
-        there = sum(client.run(processor_time).values()) if client else 0.0
-        gram.multiply(V)
-        there = (sum(client.run(processor_time).values()) if client else 0.0) - there
-        found.append((processor_time() - here + there, time.perf_counter() - begun))
-    return tuple(min(column) for column in zip(*found, strict=True))
+        for work, where, costs in zip(works, (None, engine), found, strict=True):
+            before, begun = _spent(where), time.perf_counter()
+            work()
+            wall, after = time.perf_counter() - begun, _spent(where)
+            costs.append((after[0] - before[0], wall, after[1] - before[1]))
+    return [Cost(min(one[0] for one in costs), min(one[1] for one in costs), costs[-1][2]) for costs in found]
+
+
+def _spent(engine):
+    """Processor seconds of all processes so far, and bytes between this one and the workers."""
+    if engine is None:
+        return processor_time(), 0
+    there = sum(engine.client.run(processor_time).values())
+    return processor_time() + there, engine.traffic.sent + engine.traffic.received
+
+
+def computes(engine, **how):
+    return [Compute(engine=where, threads=1, **how) for where in ("native", engine)]
+
+
+def passes(given, X, engine):
+    rng = np.random.default_rng(0)
+    grams = [Gram(KERNEL, X, compute) for compute in computes(engine, dtype="float32", cache=0)]
+    for columns in COLUMNS:
+        V = rng.standard_normal((len(X), columns))
+        grams[1].multiply(V[:, :1])  # the inputs are there
+        works = [partial(gram.multiply, V) for gram in grams]
+        yield f"pass, columns: {columns}", compared(works, engine, given.repetitions)
+
+
+def learning(given, X, y, engine):
+    rows, both = unmerged(X, y[:, None]), computes(engine)
+    searches = [partial(NeighbourLikelihood.at, KERNEL, rows, compute=compute) for compute in both]
+    yield "search for neighbours", compared(searches, engine, 1)
+    objectives = [search() for search in searches]
+    objectives[1](KERNEL, NOISE)  # rows and neighbours are there
+    works = [partial(objective, KERNEL, NOISE) for objective in objectives]
+    yield "evaluation of the likelihood", compared(works, engine, given.repetitions)
+
+
+def predictions(given, X, y, engine):
+    new = np.random.default_rng(1).uniform(X.min(), X.max(), (given.predictions, X.shape[1]))
+    policy, stop = UnitVector("random", block_size=128), MaxActions(256)
+    both = [
+        condition(Prior(KERNEL), X, y, NOISE, policy, stop, compute).local(60)
+        for compute in computes(engine, dtype="float32")
+    ]
+    for local in both:
+        local.marginals(new[: LOCAL_POINTS + 1])  # the posterior is there
+    yield (
+        f"{given.predictions:,} predictions",
+        compared([partial(local.marginals, new) for local in both], engine, 1),
+    )
 
 
 def memory():
@@ -122,43 +186,38 @@ def basis(given):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="?", choices=("passes", "basis"), default="passes")
+    parser.add_argument("what", nargs="?", choices=("overhead", "basis"), default="overhead")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--workers", type=int)
     parser.add_argument("--shares", type=int, default=16)
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--predictions", type=int, default=100_000)
     parser.add_argument("--memory", default="1GB")
     parser.add_argument("--held", default="3GB")
     parser.add_argument("--block", type=int, default=32)
     given = parser.parse_args()
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    defaults = {"passes": (60_000, 2), "basis": (20_000, 4)}[given.what]
+    defaults = {"overhead": (60_000, 2), "basis": (20_000, 4)}[given.what]
     given.rows, given.workers = given.rows or defaults[0], given.workers or defaults[1]
-    {"passes": passes, "basis": basis}[given.what](given)
+    {"overhead": overhead, "basis": basis}[given.what](given)
 
 
-def passes(given):
-    X, rng, rows = synthetic(given.rows)[0], np.random.default_rng(0), []
-    alone = Gram(KERNEL, X, Compute("float32", cache=0, engine="native", threads=1))
-    with local_cluster(given.workers) as client:
-        spread = Gram(KERNEL, X, Compute("float32", cache=0, engine=DaskEngine(client, given.shares)))
-        for columns in COLUMNS:
-            V = rng.standard_normal((given.rows, columns))
-            spread.multiply(V[:, :1])  # the inputs are there
-            one, many = timed(alone, V, None, given.repetitions), timed(spread, V, client, given.repetitions)
-            rows.append(
-                [
-                    columns,
-                    f"{one[0]:.2f}",
-                    f"{many[0]:.2f}",
-                    f"{100 * (many[0] / one[0] - 1):+.0f} %",
-                    f"{one[1]:.2f}",
-                    f"{many[1]:.2f}",
-                ]
-            )
+def overhead(given):
+    X, y = synthetic(given.rows)[:2]
     print(f"n = {given.rows:,}, {given.workers} workers, {given.shares} shares")
-    head = ["columns", "alone: CPU s", "cluster: CPU s", "overhead", "alone: s", "cluster: s"]
-    print_table(head, rows)
+    table = []
+    with local_cluster(given.workers) as client:
+        engine = DaskEngine(client, given.shares)
+        for name, (alone, there) in (
+            *passes(given, X, engine),
+            *learning(given, X, y, engine),
+            *predictions(given, X, y, engine),
+        ):
+            over = f"{100 * (there.processor / alone.processor - 1):+.0f} %"
+            times = f"{alone.processor:.2f}", f"{there.processor:.2f}", over, f"{there.moved / 1e6:.3f}"
+            table.append([name, *times, f"{alone.wall:.2f}", f"{there.wall:.2f}"])
+    head = ["", "alone: CPU s", "cluster: CPU s", "overhead", "MB moved", "alone: s", "cluster: s"]
+    print_table(head, table)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from rich.progress_bar import ProgressBar
 
 from itergp.cli.app import BAR_WIDTH, messages
 from itergp.estimator.budgets import Budget
+from itergp.linalg.engines import Engine
 
 
 class _Clock(ProgressColumn):
@@ -45,10 +46,11 @@ class _Listener:
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
         if context.task_name == "iteration":
             self.iterations += 1
-            self._show(f"learning · iteration {self.iterations}")
+            self._show(f"learning · iteration {self.iterations}{_others(estimator)}")
         elif fitted_estimator is not None:
             done = fitted_estimator.posterior_.state.progress
-            self._show(f"acting · {done.passes} passes · {done.actions:,} actions", done.actions)
+            text = f"acting · {done.passes} passes · {done.actions:,} actions{_others(estimator)}"
+            self._show(text, done.actions)
         return False
 
     def _show(self, text: str, actions: int | None = None) -> None:
@@ -57,6 +59,12 @@ class _Listener:
             self.progress.update(task, description=text)
         else:
             self.progress.update(task, description=text, total=self.budget.actions, completed=actions)
+
+
+def _others(estimator: Any) -> str:
+    """Who else works, and how much was moved."""
+    words = estimator.engine.activity() if isinstance(estimator.engine, Engine) else ""
+    return f" · {words}" if words else ""
 
 
 @contextlib.contextmanager

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from itergp.cli.app import console
+from itergp.cli.app import console, say
 from itergp.errors import InputError
+from itergp.limits import PASS_ROWS
 
 ClusterOption = Annotated[
     str | None,
@@ -45,6 +46,13 @@ def engine_of(text: str | None) -> Iterator[Any]:
 
     with cluster(text) as client:
         yield DaskEngine(client)
+
+
+def say_placement(engine: Any, n: int, d: int) -> None:
+    """What each worker will hold, before the fit begins; it is refused if that does not fit."""
+    if not isinstance(engine, str):
+        columns = 0 if n > PASS_ROWS else 1
+        say(f"Cluster: {engine.placement(n, d, 1, columns)}.")
 
 
 def show_cluster(text: str, as_json: bool) -> None:

@@ -100,6 +100,8 @@ def _bought(values: Values) -> Iterable[tuple[str, str]]:
         if key in seconds
     )
     yield "seconds", f"{seconds.get('total', 0.0):.1f}" + (f" ({parts})" if parts else "")
+    if budget["cluster"] is not None:
+        yield "cluster", budget["cluster"]
     if values["calibration"] is not None:
         yield "held-out rows", f"{values['calibration']['sentence']}."
     yield "inference ended", f"{budget['status']}. {budget['advice']}"

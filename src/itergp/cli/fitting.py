@@ -24,7 +24,7 @@ from itergp.cli.app import (
     say,
     say_notes,
 )
-from itergp.cli.clusters import ClusterOption, check_cluster, engine_of
+from itergp.cli.clusters import ClusterOption, check_cluster, engine_of, say_placement
 from itergp.cli.files import (
     check_decimal,
     existing,
@@ -141,6 +141,7 @@ def fit(
         from itergp.estimator.regressor import IterGPRegressor
 
         with engine_of(cluster) as engine:
+            say_placement(engine, *X.shape)
             model = IterGPRegressor(
                 kernel,
                 mean=mean,

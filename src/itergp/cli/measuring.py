@@ -51,6 +51,7 @@ def described(fit: Fit, layout: Layout, path: Path) -> Values:
             "status": fit.status.value,
             "advice": fit.status.advice,
             "regime": regime(fit),
+            "cluster": posterior.problem.gram.engine.activity() or None,
         },
         "calibration": None if fit.calibration is None else _calibration(fit.calibration),
         "learning": {

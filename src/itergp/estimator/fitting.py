@@ -17,6 +17,7 @@ from itergp.estimator.hyperparameters import Hyperparameters, Plan, hyperparamet
 from itergp.estimator.inputs import check_flags, seed_of
 from itergp.estimator.names import translate_engine, translate_kernel, translate_mean
 from itergp.estimator.outliers import without_outliers
+from itergp.estimator.placing import place
 from itergp.estimator.progress import Interrupts, Watch
 from itergp.estimator.schedules import (
     default_schedule,
@@ -93,6 +94,7 @@ def fit_rows(
     watch.checkpoint, found = open_checkpoint(checkpoint, plan)
     clock.lap("prepare")
     with watch:
+        place(plan, clock.budget, watch)
         if found is None:
             with watch.task("learning" if plan.learns and np.any(plan.learnable) else None):
                 found = hyperparameters(plan, clock, watch)
@@ -175,6 +177,7 @@ def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch, weights:
     groups = None if fit.observed is None else _with_one_more(fit.observed.groups, len(X))
     W = fit.weights_at(X, weights)
     more = old.absorb(X, y, W, groups) if fit.asked["merge_duplicates"] else old.append(X, y, W)
+    watch.engine = fit.shared.problem.gram.engine
     with watch:
         posterior = update(fit.posterior, old, more, fit.noise, clock, reporter(watch), watch.interrupts)
     first = None if first is None else first.bounded()
@@ -210,6 +213,7 @@ def _with_one_more(groups: Array | None, rows: int) -> Array | None:
 def refine(fit: Fit, clock: Clock, watch: Watch) -> Fit:
     """Continue the computation."""
     before, n = fit.posterior, fit.posterior.problem.n
+    watch.engine = before.problem.gram.engine
     with watch:
         policy = policy_for("auto", n, clock.budget) if before.policy is None else before.policy
         state = solved(before.state, policy, stopping(clock, n, policy), reporter(watch), watch.interrupts)

@@ -113,6 +113,7 @@ class Watch:
     deadline: float | None = None  # on time.perf_counter(), for "time left"
     root: Any = None  # scikit-learn's context of the whole fit
     checkpoint: Checkpoint | None = None  # open as long as the fit runs
+    engine: Any = None  # which may say who else works
     part: Any = None  # and of what is running now
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _status: Any = None
@@ -148,6 +149,11 @@ class Watch:
                 self.part.call_on_fit_task_end(estimator=self.estimator)
                 self.part = None
 
+    def placed(self, engine: Any, words: str) -> None:
+        """Before anything is computed: who will, and what each of them will hold."""
+        self.engine = engine
+        self._show(words or "fitting ...")
+
     def learned(self, record: Any) -> bool:
         """Called after a learning step."""
         self._show(
@@ -178,4 +184,5 @@ class Watch:
                 if self.deadline is None
                 else f" · {max(0.0, self.deadline - time.perf_counter()):.0f} s left"
             )
-            self._status.update(text + left)
+            others = "" if self.engine is None else self.engine.activity()
+            self._status.update(text + left + (f" · {others}" if others else ""))

@@ -9,6 +9,7 @@ from itergp.fitted.fit import Fit
 from itergp.fitted.shares import mathematical_factors
 from itergp.fitted.units import Parts, Unscaled
 from itergp.posterior.at import At, LocalAt
+from itergp.posterior.spread import marginals
 from itergp.posterior.uncertainty import Certificate, Decomposition, taken_apart, variance_by
 from itergp.validate import Array
 
@@ -124,12 +125,7 @@ def batch(fit: Fit) -> int:
 
 def _marginals(fit: Fit, X: Array, with_variance: bool) -> tuple[Array, Array | None]:
     """Means, and latent variances if asked; all in scaled units."""
-    process, size = fit.process, batch(fit)
-    batches = (process.at(X[i : i + size]) for i in range(0, len(X), size))
-    if not with_variance:
-        return np.concatenate([some.mean for some in batches]), None
-    means, variances = zip(*(some.marginals for some in batches), strict=True)
-    return np.concatenate(means), np.concatenate(variances)
+    return marginals(fit.process, X, batch(fit), with_variance)
 
 
 def _noise(fit: Fit, X: Array, include_noise: bool) -> float | Array:

@@ -78,9 +78,8 @@ class FullScaleLikelihood:
         A = _solved(L, gram.dense(rows.X[Z], rows.X))
         u = _solved(L, rows.Y[Z])
         weights = Weights.empty(self.batch, self.given.J.shape[1], rows.t)
-        values, slopes, slope = self.given.likelihood(
-            kernel, rows.Y - A.T @ u, noise * share, share, self.tick, np.ascontiguousarray(A.T), weights
-        )
+        given = self.given.of(rows.Y - A.T @ u, share, np.ascontiguousarray(A.T), weights)
+        value, slopes, slope = self.given.likelihood(kernel, noise, given, self.tick)
         scale = (rows.n - self.size) / max(1, self.batch)
         later = _slopes_of_given(self.given, weights, A, u)
         G_A, G_u = (scale * part for part in later)
@@ -90,7 +89,7 @@ class FullScaleLikelihood:
         slopes = added(slopes, gram.weighted_gradient(rows.X[Z], rows.X, G_KZX)[0])
         slopes = added(slopes, of_Z.symmetric_gradient(G_KZZ, self.tick))
         in_noise = scale * slope + float(np.diag(G_KZZ) @ share[Z])
-        return per_observation(rows, noise, scale * float(values.sum()) + float(own), slopes, in_noise)
+        return per_observation(rows, noise, scale * value + float(own), slopes, in_noise)
 
 
 def _factor(gram: Gram, Z: np.ndarray, N: np.ndarray, kernel: Kernel) -> np.ndarray:

@@ -6,6 +6,7 @@ without bias. With as many neighbours as rows it is the log marginal likelihood 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from itergp.data.rows import Rows
 from itergp.learning.evaluation import per_observation, sound
 from itergp.learning.parameters import Evaluation
 from itergp.linalg.compute import Compute
-from itergp.linalg.engines import Tick, no_tick
+from itergp.linalg.engines import Conditionals, Tick, no_tick
 from itergp.linalg.gram import Earlier, Gram
 from itergp.prior.kernel import Kernel
 
@@ -53,15 +54,20 @@ class NeighbourLikelihood:
     def __call__(self, kernel: Kernel, noise: float) -> Evaluation:
         return sound(kernel, lambda: self._evaluate(kernel, noise))
 
+    @cached_property
+    def _conditionals(self) -> Conditionals:
+        """One value for all evaluations: a cluster sends it once."""
+        own = self.given.rows
+        return self.given.of(self.rows.Y[own], 1.0 / self.rows.precision[own])
+
     def _evaluate(self, kernel: Kernel, noise: float) -> Evaluation:
-        rows, given = self.rows, self.given
-        share = 1.0 / rows.precision[given.rows]
-        values, slopes, slope = given.likelihood(kernel, rows.Y[given.rows], noise * share, share, self.tick)
+        rows = self.rows
+        value, slopes, slope = self.given.likelihood(kernel, noise, self._conditionals, self.tick)
         scale = rows.n / self.batch
         return per_observation(
             rows,
             noise,
-            scale * float(values.sum()),
+            scale * value,
             {p: scale * np.asarray(s) for p, s in slopes.items()},
             scale * slope,
         )

@@ -56,6 +56,11 @@ class Basis:
         """Whether sums over rows are those of shards, wherever these lie."""
         return any(isinstance(part, Columns) and part.sharded for part in (*self.parts, self.KQ))
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether some of its numbers live outside of this process."""
+        return any(isinstance(part, Columns) and part.elsewhere for part in (*self.parts, self.KQ))
+
     def lean_until(self, stop: int) -> bool:
         """Whether this is so for the first actions."""
         return self.KQ.lean and stop <= self.remade.size

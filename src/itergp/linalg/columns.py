@@ -78,6 +78,11 @@ class Columns(ABC):
     n: int
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether its numbers live outside of this process."""
+        return False
+
+    @property
     @abstractmethod
     def size(self) -> int:
         """r, the number of columns."""

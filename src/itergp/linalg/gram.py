@@ -21,7 +21,7 @@ from itergp.linalg.engines import Conditionals, Engine, Tick, TileCache, Weights
 from itergp.linalg.index import Index, Once
 from itergp.linalg.libraries import require_working_room
 from itergp.linalg.local import Neighbourhoods, factor
-from itergp.linalg.neighbours import TREE_FEATURES, coordinates, distinct, earlier_by_trees
+from itergp.linalg.neighbours import TREE_FEATURES, coordinates, distinct
 from itergp.prior.kernel import Kernel, without_linear
 from itergp.prior.parameters import Slopes, added, no_slopes, parameters
 from itergp.validate import as_float64, finite, inputs
@@ -311,13 +311,8 @@ class Gram:
 
     def _nearest_earlier(self, order: np.ndarray, count: int, chosen: np.ndarray, tick: Tick) -> np.ndarray:
         F, threads = coordinates(self._local, self._centred(self.X[order])), self.compute.threads
-
-        def brute(stop: int, rows: np.ndarray) -> np.ndarray:
-            return self.engine.nearest(F[:stop], F[:stop], count, "earlier", rows, threads, tick)
-
-        if 0 < F.shape[1] <= TREE_FEATURES and chosen.size >= TREES[0] and self.n >= TREES[1]:
-            return earlier_by_trees(lambda F: self.engine.tree(F, threads), brute, F, count, chosen, tick)
-        return brute(self.n, chosen)
+        by_trees = 0 < F.shape[1] <= TREE_FEATURES and chosen.size >= TREES[0] and self.n >= TREES[1]
+        return self.engine.earlier(F, count, chosen, by_trees, threads, tick)
 
     def _given(self, rows: np.ndarray, chosen: np.ndarray, J: np.ndarray) -> "Earlier":
         X, (chosen, J) = (
@@ -472,17 +467,19 @@ class Earlier:
     rows: np.ndarray  # the rows of the data that these are, in their order
     threads: int | None
 
-    def likelihood(
+    def of(
         self,
-        kernel: Kernel,
         y: np.ndarray,
-        N: np.ndarray,
         share: np.ndarray,
-        tick: Tick = no_tick,
         less: np.ndarray | None = None,
         weights: Weights | None = None,
-    ) -> tuple[np.ndarray, Slopes, float]:
-        """-log p(y_i | y_J) of each chosen row, and the gradients of their sum: see `Engine.likelihood`, and
-        `Conditionals` for `less` and `weights`."""
-        given = Conditionals(self.X, y, N, share, self.chosen, self.J, less, weights)
-        return self.engine.likelihood(kernel, given, self.threads, tick)
+    ) -> Conditionals:
+        """The chosen rows given their neighbours, for these targets; see `Conditionals`."""
+        return Conditionals(self.X, y, share, self.chosen, self.J, less, weights)
+
+    def likelihood(
+        self, kernel: Kernel, noise: float, given: Conditionals, tick: Tick = no_tick
+    ) -> tuple[float, Slopes, float]:
+        """The sum of -log p(y_i | y_J) over the chosen rows, and its gradients. An engine may keep what it
+        reads of `given` for as long as that lives."""
+        return self.engine.summed_likelihood(kernel, noise, given, self.threads, tick)

@@ -211,6 +211,10 @@ class Sharded(Columns):
         return Sharded.start(self.n, self.place, self.leaf)
 
     @property
+    def elsewhere(self) -> bool:
+        return not isinstance(self.place, Here)
+
+    @property
     def span(self) -> int:
         """The rows of a shard."""
         return self.leaf * self.leaves

@@ -18,6 +18,7 @@ from itergp.posterior.gradients import Gradients, Pull, gradients, of_global, pu
 from itergp.posterior.local import LocalPosterior
 from itergp.posterior.prepared import Prepared
 from itergp.posterior.sampling import SampleFunction, sample, sample_function
+from itergp.posterior.spread import as_sent
 from itergp.posterior.uncertainty import Certificate, Decomposition, Share, computational_share
 from itergp.prior.gp import Prior
 from itergp.solver.loop import accept_waiting
@@ -75,12 +76,17 @@ class Posterior:
         return brief.lines(f"Posterior: {self.problem.size}; {self.state.reached}", **parts)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_prepared"}
+        return {name: value for name, value in vars(self).items() if name not in ("_prepared", "as_sent")}
 
     @cached_property
     def _prepared(self) -> Prepared:
         """What predictions read that does not depend on where they are."""
         return Prepared(self.problem, self.state)
+
+    @cached_property
+    def as_sent(self) -> "Posterior":
+        """What other machines need to predict with it; one value, so that it is sent once."""
+        return as_sent(self)
 
     # Predictions.
 

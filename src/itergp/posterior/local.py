@@ -22,6 +22,7 @@ from itergp.linalg.local import Neighbourhoods
 from itergp.posterior.gradients import Gradients, Pull, Seen, Weights, gradients, of_local, pulled
 from itergp.posterior.joint import Estimates, LocalSamples, covariance
 from itergp.posterior.sampling import joint_draws, require_draws
+from itergp.posterior.spread import marginals
 from itergp.solver.problem import Problem
 from itergp.validate import count
 
@@ -63,8 +64,10 @@ class LocalPosterior:
         return self.at(X).var
 
     def marginals(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances, in batches."""
-        return self.at(X).marginals
+        """Means and variances; of many points on the machines of a cluster, if the engine has one."""
+        mean, variance = marginals(self, self.posterior._inputs(X))
+        assert variance is not None
+        return mean, variance
 
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
         at = self.at(X)

@@ -15,6 +15,7 @@ from itergp.posterior.beside import TargetSamples, beside, draws, each_field, pu
 from itergp.posterior.gradients import Gradients
 from itergp.posterior.joint import covariance
 from itergp.posterior.local import LocalPosterior
+from itergp.posterior.spread import marginals
 from itergp.posterior.uncertainty import Certificate, Decomposition
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ class LocalTargets:
         return self.at(X).var
 
     def marginals(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        return self.at(X).marginals
+        mean, variance = marginals(self, self.posterior.shared._inputs(X))
+        assert variance is not None
+        return mean, variance
 
     def predictive_var(self, X: ArrayLike, noise: ArrayLike | None = None) -> np.ndarray:
         return self.var(X) + self.posterior.noise_at(noise)

@@ -81,7 +81,7 @@ class Prepared:
         if new.size:
             H[new] = self._weights(new)
             made[new] = True
-        return H[rows]
+        return H if rows.size == len(H) else H[rows]  # a copy of all of them would take as long as its use
 
     @cached_property
     def _kept(self) -> tuple[np.ndarray, np.ndarray] | None:

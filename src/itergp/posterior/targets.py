@@ -72,6 +72,16 @@ class TargetPosterior:
             for belief in target_beliefs(state.belief, list(self.noise))
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "as_sent"}
+
+    @cached_property
+    def as_sent(self) -> "TargetPosterior":
+        """What other machines need to predict with it; one value, so that it is sent once."""
+        sent = TargetPosterior(self.shared.as_sent, self.noise)
+        vars(sent)["each"] = tuple(one.as_sent for one in self.each)
+        return sent
+
     # Predictions.
 
     def at(self, X: ArrayLike) -> "TargetsAt":

@@ -325,6 +325,29 @@ def test_a_cluster_without_workers_is_an_error():
         DaskEngine(its_client)
 
 
+def test_all_workers_are_known_though_dask_asks_for_none_of_them_meanwhile():
+    """Its answer for itself, which has no workers, may take the place of the one that was asked for."""
+
+    answers = [{"n_workers": 2, "workers": {}}, {"n_workers": 2, "workers": {"b": {}, "a": {}}}]
+
+    class Client:
+        status = "running"
+
+        def scheduler_info(self, n_workers):
+            assert n_workers == -1
+            return answers.pop(0)
+
+    assert list(cluster.workers(Client())) == ["a", "b"]
+
+
+def test_a_worker_that_dies_before_it_answers_is_left_out(client, monkeypatch):
+    """Listed when it was asked, and gone when it should answer: nobody else may, and it is not waited for."""
+    real, gone = cluster.workers, "tcp://127.0.0.1:9"
+    listed = [real(client) | {gone: {"nthreads": 1}}]
+    monkeypatch.setattr(cluster, "workers", lambda client: listed.pop() if listed else real(client))
+    assert list(cluster.described(client, {})) == list(real(client))
+
+
 def test_workers_with_other_versions_are_named(client):
     found = cluster.checked(client, {})
     address, worker = next(iter(found.items()))

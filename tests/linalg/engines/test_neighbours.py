@@ -111,8 +111,8 @@ def differences(kernel, noise, *rest):
 def test_likelihoods_and_gradients_are_those_of_the_dense_formula(instruction_set, kernel):
     X, y, share, J = problem()
     rows, noise = np.arange(1, 203, 2, dtype=np.int32), 0.1
-    given = Conditionals(X, y, noise * share, share, rows, J[rows])
-    values, slopes, in_noise = native.ENGINE.likelihood(kernel, given, 2)
+    given = Conditionals(X, y, share, rows, J[rows])
+    values, slopes, in_noise = native.ENGINE.likelihood(kernel, noise, given, 2)
     assert np.allclose(values, by_hand(kernel, noise, X, y, share, rows, J[rows]), rtol=0, atol=1e-10)
     expected, expected_noise = differences(kernel, noise, X, y, share, rows, J[rows])
     for path, slope in expected.items():
@@ -126,8 +126,8 @@ def test_likelihoods_and_gradients_are_those_of_the_dense_formula(instruction_se
 def test_jax_serves_any_kernel(kernel):
     X, y, share, J = problem()
     rows, noise = np.arange(0, 203, 3, dtype=np.int32), 0.1
-    given = Conditionals(X, y, noise * share, share, rows, J[rows])
-    values, slopes, in_noise = jax_neighbours.likelihood(kernel, given, no_tick)
+    given = Conditionals(X, y, share, rows, J[rows])
+    values, slopes, in_noise = jax_neighbours.likelihood(kernel, noise, given, no_tick)
     assert np.allclose(values, by_hand(kernel, noise, X, y, share, rows, J[rows]), rtol=0, atol=1e-9)
     expected, expected_noise = differences(kernel, noise, X, y, share, rows, J[rows])
     for path, slope in expected.items():
@@ -139,10 +139,12 @@ def test_jax_serves_any_kernel(kernel):
 def test_every_engine_takes_the_native_code_where_it_knows_the_kernel_and_jax_elsewhere(engine):
     X, y, share, J = problem()
     rows = np.arange(203, dtype=np.int32)
-    given = Conditionals(X, y, 0.1 * share, share, rows, J)
-    found = {name: get(engine).likelihood(kernel, given)[0] for name, kernel in (KERNELS | OTHERS).items()}
+    given = Conditionals(X, y, share, rows, J)
+    found = {
+        name: get(engine).likelihood(kernel, 0.1, given)[0] for name, kernel in (KERNELS | OTHERS).items()
+    }
     for name, kernel in KERNELS.items():
-        assert np.array_equal(found[name], native.ENGINE.likelihood(kernel, given)[0]), name
+        assert np.array_equal(found[name], native.ENGINE.likelihood(kernel, 0.1, given)[0]), name
     for name, kernel in OTHERS.items():
         assert np.allclose(found[name], by_hand(kernel, 0.1, X, y, share, rows, J), atol=1e-9), name
     assert np.array_equal(get(engine).nearest(X, X, 7, "earlier"), J)
@@ -153,9 +155,7 @@ def test_the_same_bits_for_any_number_of_threads():
     X, y, share, J = problem(n=1000)
     rows = np.arange(1000, dtype=np.int32)
     answers = [
-        native.ENGINE.likelihood(
-            KERNELS["ard"], Conditionals(X, y, 0.1 * share, share, rows, J), threads, no_tick
-        )
+        native.ENGINE.likelihood(KERNELS["ard"], 0.1, Conditionals(X, y, share, rows, J), threads, no_tick)
         for threads in (1, 2, 3)
     ]
     for values, slopes, in_noise in answers[1:]:
@@ -176,5 +176,5 @@ def test_neighbours_out_of_range_are_refused_at_the_binding(bad):
     J[3, 2] = bad
     with pytest.raises(ValueError, match="neighbours out of range"):
         native.ENGINE.likelihood(
-            KERNELS["ard"], Conditionals(X, y, share, share, np.arange(203, dtype=np.int32), J), 1
+            KERNELS["ard"], 1.0, Conditionals(X, y, share, np.arange(203, dtype=np.int32), J), 1
         )

@@ -6,15 +6,8 @@ kernels). A user's own object with these methods is passed to `Compute(engine=..
 one from a plain product function.
 """
 
-from itergp.linalg.engines.base import (
-    Conditionals,
-    Engine,
-    Tick,
-    TileCache,
-    TiledEngine,
-    Weights,
-    no_tick,
-)
+from itergp.linalg.engines.base import Engine, Tick, TileCache, TiledEngine, no_tick
+from itergp.linalg.engines.conditionals import Conditionals, Weights
 from itergp.linalg.engines.registry import choose, from_function, get
 
 __all__ = [

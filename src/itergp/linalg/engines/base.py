@@ -7,8 +7,7 @@ Inputs are already shifted to a point among the data (`itergp.linalg.gram`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,8 +16,10 @@ import scipy.linalg
 
 from itergp.linalg.columns import Columns, InMemory
 from itergp.linalg.engines import differences, registry
+from itergp.linalg.engines.conditionals import Conditionals
+from itergp.linalg.engines.sums import in_batches
 from itergp.linalg.local import Neighbourhoods, act
-from itergp.linalg.neighbours import Scan, Tree, most_informative, nearest_by_tree
+from itergp.linalg.neighbours import Scan, Tree, earlier_by_trees, most_informative, nearest_by_tree
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes, with_parameters
 
@@ -181,6 +182,24 @@ class Engine(ABC):
         found = nearest_by_tree(F0, F1, count, among)
         return found if chosen is None else found[chosen]
 
+    def earlier(
+        self,
+        F: np.ndarray,
+        count: int,
+        chosen: np.ndarray,
+        by_trees: bool,
+        threads: int | None = None,
+        tick: Tick = no_tick,
+    ) -> np.ndarray:
+        """The `count` nearest earlier rows of the `chosen` ones (ascending), padded with -1."""
+
+        def brute(stop: int, rows: np.ndarray) -> np.ndarray:
+            return self.nearest(F[:stop], F[:stop], count, "earlier", rows, threads, tick)
+
+        if by_trees:
+            return earlier_by_trees(lambda F: self.tree(F, threads), brute, F, count, chosen, tick)
+        return brute(len(F), chosen)
+
     def tree(self, F: np.ndarray, threads: int | None = None) -> Any:
         """A search tree over the rows of F: `tree.nearest(F0, count)` is what `nearest` finds among all."""
         native = registry.native()
@@ -247,47 +266,73 @@ class Engine(ABC):
         return out
 
     def likelihood(
-        self, kernel: Kernel, given: "Conditionals", threads: int | None = None, tick: Tick = no_tick
+        self,
+        kernel: Kernel,
+        noise: float,
+        given: Conditionals,
+        threads: int | None = None,
+        tick: Tick = no_tick,
     ) -> tuple[np.ndarray, Slopes, float]:
         """-log p(y_i | y_J) for each row i with its neighbours J, summed over targets; and the gradient of
         their sum in the kernel's parameters, by path, and in the noise. Uses the native code if it supports
         the kernel, else JAX."""
         native = registry.native()
         if native and native.differentiates(kernel):
-            return native.likelihood(kernel, given, threads, tick)
+            return native.likelihood(kernel, noise, given, threads, tick)
         registry.get("jax")  # raises if JAX cannot be loaded
         from itergp.linalg.engines.jax_neighbours import likelihood
 
-        return likelihood(kernel, given, tick)
+        return likelihood(kernel, noise, given, tick)
 
+    def summed_likelihood(
+        self,
+        kernel: Kernel,
+        noise: float,
+        given: Conditionals,
+        threads: int | None = None,
+        tick: Tick = no_tick,
+    ) -> tuple[float, Slopes, float]:
+        """The sum of `likelihood` over all rows, and its gradient: some rows at a time, always the same ones,
+        so that its bits do not depend on where they were computed."""
+        values, slopes, in_noise = self.likelihood(kernel, noise, given, threads, tick)
+        return float(in_batches(values)), slopes, in_noise
 
-@dataclass(frozen=True, eq=False)
-class Conditionals:
-    """Some rows of a data set, each conditioned on its neighbours: y_i | y_J."""
+    # Points that do not depend on each other, such as those of predictions.
 
-    X: np.ndarray  # (n, d)
-    y: np.ndarray  # (n, t)
-    N: np.ndarray  # (n,), the noise
-    share: np.ndarray  # (n,), dN / dnoise
-    rows: np.ndarray  # i, (m,) int32
-    J: np.ndarray  # (m, neighbours) int32, padded with -1
-    less: np.ndarray | None = None  # (n, r): the covariance is k(x, x') less their inner products
-    weights: "Weights | None" = None  # filled in, where they are asked for
+    def spreads(self, points: int) -> bool:
+        """Whether so many points should go through `each`, some at a time."""
+        return False
 
+    def each(
+        self,
+        function: Callable[[Any, np.ndarray], Any],
+        shared: Any,
+        pieces: Sequence[np.ndarray],
+        tick: Tick = no_tick,
+    ) -> list[Any]:
+        """function(shared, piece) for each piece, in their order. All of them may be computed elsewhere: then
+        `shared` is sent once, for as long as it lives."""
+        found = []
+        for piece in pieces:
+            tick()
+            found.append(function(shared, piece))
+        return found
 
-@dataclass(frozen=True, eq=False)
-class Weights:
-    """Of -log p(y_i | y_J) for each row i: of points (J, i), the slope in the covariances is the symmetric
-    part of w q^T, and in y it is -w pull."""
+    # What a cluster says of itself; nothing, where there is none.
 
-    w: np.ndarray  # (m, neighbours + 1)
-    q: np.ndarray
-    pull: np.ndarray  # (m, t)
+    def speedup(self, kernel: Kernel, X: np.ndarray, dtype: np.dtype) -> float:
+        """How many times as fast a pass over many rows is as one over these few would suggest, which is made
+        in this process."""
+        return 1.0
 
-    @staticmethod
-    def empty(rows: int, neighbours: int, targets: int) -> "Weights":
-        shape = rows, neighbours + 1
-        return Weights(np.empty(shape), np.empty(shape), np.empty((rows, targets)))
+    def placement(self, n: int, d: int, targets: int, columns: int) -> str:
+        """What each worker will hold for a fit; raises MemoryLimitError if that does not fit. `columns` is
+        the least that a pass has, 0 if there is none."""
+        return ""
+
+    def activity(self) -> str:
+        """Who works, and how many bytes were moved so far."""
+        return ""
 
 
 def both_halves(W: np.ndarray) -> np.ndarray:

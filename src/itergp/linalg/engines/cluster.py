@@ -5,6 +5,7 @@ an extra, loaded when a cluster is first asked for.
 """
 
 import contextlib
+import logging
 import platform
 import re
 import signal
@@ -79,7 +80,9 @@ def local_cluster(workers: int | None = None) -> Iterator[Any]:
     require_dask()
     from distributed import Client, LocalCluster
 
+    log = logging.getLogger("distributed")
     with contextlib.ExitStack() as stack:
+        stack.callback(log.setLevel, log.level)
         with _unheard_by_children():
             started = LocalCluster(
                 n_workers=workers or cores(),
@@ -88,7 +91,11 @@ def local_cluster(workers: int | None = None) -> Iterator[Any]:
                 dashboard_address="127.0.0.1:0",
             )
         stack.enter_context(started)
-        yield stack.enter_context(Client(started, set_as_default=False))
+        client = stack.enter_context(Client(started, set_as_default=False))
+        try:
+            yield client
+        finally:  # a model may outlive its cluster: Dask would warn of data that go with the last worker
+            log.setLevel(logging.CRITICAL)
 
 
 @contextlib.contextmanager
@@ -130,12 +137,21 @@ class Worker:
 
 
 def workers(client: Any) -> dict[str, dict[str, Any]]:
-    """What the scheduler knows of each worker, by address, in a fixed order."""
-    try:
-        found = client.scheduler_info(n_workers=-1)["workers"]
-    except (OSError, RuntimeError, TypeError, KeyError) as error:
-        raise lost_scheduler(client, error) from None
-    return dict(sorted(found.items()))
+    """What the scheduler knows of each worker, by address, in a fixed order.
+
+    Asked again if not all are there: Dask itself asks now and then for none of them, and its answer may come
+    between ours and us.
+    """
+    while True:
+        if client.status != "running":
+            raise lost_scheduler(client, "")
+        try:
+            told = client.scheduler_info(n_workers=-1)
+            found = told["workers"]
+        except (OSError, RuntimeError, TypeError, KeyError) as error:
+            raise lost_scheduler(client, error) from None
+        if len(found) == told.get("n_workers", len(found)):
+            return dict(sorted(found.items()))
 
 
 def awaited(future: Any, seconds: float, tick: Tick = no_tick) -> Any:
@@ -158,8 +174,9 @@ def settled(future: Any, seconds: float, tick: Tick = no_tick) -> None:
 
 
 def lost_scheduler(client: Any, error: object) -> ClusterError:
+    reason = next(iter(str(error or client.status).splitlines()), "")
     return ClusterError(
-        f"The Dask scheduler has gone ({error or client.status}). What was computed before is in the last "
+        f"The Dask scheduler has gone ({reason}). What was computed before is in the last "
         "checkpoint, if there is one: fit again with the same checkpoint, here or on another cluster."
     )
 
@@ -180,7 +197,7 @@ def here() -> dict[str, str]:
     }
 
 
-def described(client: Any, known: dict[str, Worker]) -> dict[str, Worker]:
+def described(client: Any, known: dict[str, Worker], tick: Tick = no_tick) -> dict[str, Worker]:
     """All workers of now; those that are not known yet are asked what they are."""
     found = workers(client)
     asked = {
@@ -190,16 +207,23 @@ def described(client: Any, known: dict[str, Worker]) -> dict[str, Worker]:
     }
     told = {address: known[address] for address in found if address in known}
     for address, future in asked.items():
-        worker = _answer(address, found[address], future)
+        worker = _answer(client, found[address] | {"address": address}, future, tick)
         if worker:
             told[address] = worker
     return dict(sorted(told.items()))
 
 
-def _answer(address: str, known: dict[str, Any], future: Any) -> Worker | None:
-    """A worker with what it says; None if it has gone meanwhile."""
+def _answer(client: Any, known: dict[str, Any], future: Any, tick: Tick) -> Worker | None:
+    """A worker with what it says; None if it has gone meanwhile, when nobody else may answer for it."""
+    address = known["address"]
+
+    def there() -> None:
+        tick()
+        if address not in workers(client):
+            raise CancelledError
+
     try:
-        said = awaited(future, ANSWER)
+        said = awaited(future, ANSWER, there)
     except ImportError as error:
         raise ClusterError(
             f"Worker {address} cannot load this library ({error}). Install the same version there: pip "
@@ -246,9 +270,9 @@ def lowest(found: dict[str, Worker]) -> str:
     return min((worker.instructions for worker in found.values()), key=INSTRUCTIONS.index)
 
 
-def checked(client: Any, known: dict[str, Worker]) -> dict[str, Worker]:
+def checked(client: Any, known: dict[str, Worker], tick: Tick = no_tick) -> dict[str, Worker]:
     """All workers of now; ClusterError if there are none, or if they cannot work together."""
-    found = described(client, known)
+    found = described(client, known, tick)
     if not found:
         raise ClusterError("The cluster has no workers. Start some with `dask worker ADDRESS`.")
     wrong = mismatches(found)

@@ -1,13 +1,16 @@
-"""Passes over K on a Dask cluster, with the native engine on its workers.
+"""Passes over K, learning by neighbours and predictions on a Dask cluster, with the native engine on its
+workers.
 
 Each pass sends V once, has one task for each share of K (`native/shares.py`), and adds their parts on the
 workers, in a fixed tree. So the bits depend on the number of shares alone: not on the number of workers, on
-their threads, or on who was fastest. What a dead worker had is made again by others. All other work, and
-passes over small matrices, stay with the native engine of this process.
+their threads, or on who was fastest. Likelihoods, searches for neighbours and predictions go there in batches
+of rows (`batches.py`), whose bits are those of this process. What a dead worker had is made again by others.
+All other work, and what is so small that messages would take longer, stay with the native engine of this
+process.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,8 +22,13 @@ from itergp.errors import ClusterError, InputError, MemoryLimitError
 from itergp.linalg.columns import Columns
 from itergp.linalg.compute import parse_bytes
 from itergp.linalg.engines import cluster, registry
-from itergp.linalg.engines.base import Engine, Tick, TileCache, no_tick
+from itergp.linalg.engines.base import Tick, TileCache, no_tick
+from itergp.linalg.engines.batches import Batches, Traffic
+from itergp.linalg.engines.conditionals import Conditionals
 from itergp.linalg.engines.dask_shards import Workers
+from itergp.linalg.engines.here import NativeHere
+from itergp.linalg.engines.placement import ROOM, Placement, of_pass, sentence
+from itergp.linalg.engines.sums import ROWS, batches
 from itergp.linalg.memory import available_bytes
 from itergp.linalg.shards import Here, Sharded
 from itergp.prior.kernel import Kernel
@@ -30,12 +38,15 @@ from itergp.validate import choice, count
 SHARES = 16
 LOCAL_ROWS = 4096  # up to here a pass is faster than its messages
 TRIES = 5  # of a pass whose data were lost with a worker
+LOCAL_LIKELIHOOD = 32768  # rows, up to which the same holds for an evaluation of their likelihood,
+LOCAL_SEARCH = 2e8  # for a search that compares so many pairs of rows,
+LOCAL_POINTS = 4096  # and for the predictions of points
+PIECES = 4  # of a search, for each thread of the cluster
 PATIENCE = 60.0  # seconds without any worker
-ROOM = 0.7  # of a worker's memory that a pass may need
 HERE = {"auto": 2**29, "here": np.inf, "workers": 0}  # bytes of Q, and of K Q, up to which it lives here
 
 
-class DaskEngine(Engine):
+class DaskEngine(NativeHere):
     """Products with K on a Dask cluster: `Compute(engine=DaskEngine(client))`.
 
     `client` is a `distributed.Client`, or the address of a scheduler; None computes the same bits in this
@@ -61,6 +72,7 @@ class DaskEngine(Engine):
         self._client: Any = client if client is None else cluster.client_of(client)
         self.address = "" if self._client is None else str(self._client.scheduler.address)
         self._workers = cluster.checked(self._client, {}) if self.address else {}
+        self._batches = Batches(self)
 
     @property
     def client(self) -> Any:
@@ -70,10 +82,10 @@ class DaskEngine(Engine):
         return self._client
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_client": None, "_native": None, "_workers": {}}
+        return self.__dict__ | {"_client": None, "_native": None, "_workers": {}, "_batches": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state | {"_native": registry.get("native")})
+        self.__dict__.update(state | {"_native": registry.get("native"), "_batches": Batches(self)})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "DaskEngine":
         return self  # as scikit-learn's `clone` asks for: a connection is not copied
@@ -155,12 +167,25 @@ class DaskEngine(Engine):
         from itergp.linalg.engines.native.shares import BLOCK, Rows, Share
 
         kernel, X, dtype, cache = work.kernel, work.X, work.dtype, work.cache
-        found = self._workers = cluster.checked(self.client, self._workers)
+        found = self._workers = cluster.checked(self.client, self._workers, work.tick)
         for worker in found.values():
             _require_room(worker, work)
         client, instructions = self.client, cluster.lowest(found)
         sent = client.scatter(X, hash=False)
-        rows = client.submit(Rows, kernel, sent, dtype.name, instructions, pure=False)
+        self.traffic.sent += X.nbytes
+        rows = {  # a key for each worker: of copies under one key, Dask drops all but one
+            address: client.submit(
+                Rows,
+                kernel,
+                sent,
+                dtype.name,
+                instructions,
+                workers=[address],
+                allow_other_workers=True,
+                pure=False,
+            )
+            for address in found
+        }
         some = min(self.shares, -(-len(X) // BLOCK))  # the others have no rows
         slots = [address for address, worker in found.items() for _ in range(worker.threads)]
         homes = [[slots[i * len(slots) // some]] for i in range(some)]
@@ -180,7 +205,8 @@ class DaskEngine(Engine):
     def _pass(self, placed: "Placed", V: np.ndarray, first: int, tick: Tick) -> np.ndarray:
         from itergp.linalg.engines.native.shares import Rows, Share, add, column_groups, tree
 
-        client, rows, made = self.client, placed.rows, []
+        client, made = self.client, []
+        rows = placed.rows[placed.homes[0][0]]
 
         def submit(function: Callable[..., np.ndarray], *what: Any, **where: Any) -> Any:
             made.append(client.submit(function, *what, pure=False, **where))
@@ -188,17 +214,22 @@ class DaskEngine(Engine):
 
         def part(i: int, some: Any) -> Any:
             where = {"workers": placed.homes[i], "allow_other_workers": True}
-            return submit(Share.multiply, placed.shares[i], rows, some, first, **where)
+            return submit(
+                Share.multiply, placed.shares[i], placed.rows[placed.homes[i][0]], some, first, **where
+            )
 
         def multiplied(V: np.ndarray) -> Any:
-            sent = client.scatter(np.ascontiguousarray(V, dtype=placed.dtype), hash=False)
-            some = submit(Rows.padded, rows, sent)
+            columns = np.ascontiguousarray(V, dtype=placed.dtype)
+            self.traffic.sent += columns.nbytes
+            some = submit(Rows.padded, rows, client.scatter(columns, hash=False))
             parts = [part(i, some) for i in range(len(placed.shares))]
             return submit(Rows.unpadded, rows, tree(parts, partial(submit, add)), V.shape[1])
 
         try:
             sums = [multiplied(V[:, columns]) for columns in column_groups(V.shape[1])]
-            return _side_by_side([self._awaited(total, tick) for total in sums], placed.n)
+            found = [self._awaited(total, tick) for total in sums]
+            self.traffic.received += sum(group.nbytes for group in found)
+            return _side_by_side(found, placed.n)
         except BaseException:  # the time is over, or Ctrl-C: what has not begun does not begin
             client.cancel(made, force=True)
             raise
@@ -232,31 +263,104 @@ class DaskEngine(Engine):
                 "ran out of memory, give them more, or fewer threads."
             ) from None
 
-    # In this process.
+    # In batches of rows.
 
-    def supports(self, kernel: Kernel, d: int) -> str:
-        return self._native.supports(kernel, d)
+    @property
+    def traffic(self) -> Traffic:
+        """Bytes that this process has sent to the workers, and received, so far."""
+        return self._batches.traffic
 
-    def in_tiles(self, kernel: Kernel) -> Kernel:
-        return self._native.in_tiles(kernel)
+    @property
+    def instructions(self) -> str:
+        return cluster.lowest(self._workers)
 
-    def dense(self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        return self._native.dense(kernel, X0, X1, dtype)
+    def workers_now(self, tick: Tick) -> dict[str, cluster.Worker]:
+        """Those that there are; the first of them, after all died, is waited for."""
+        end = time.monotonic() + PATIENCE
+        while not cluster.workers(self.client) and time.monotonic() < end:
+            tick()
+            time.sleep(cluster.POLL)
+        self._workers = cluster.checked(self.client, self._workers, tick)
+        return self._workers
 
-    def product(
-        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, V: np.ndarray, dtype: np.dtype, tick: Tick
+    def earlier(
+        self,
+        F: np.ndarray,
+        count: int,
+        chosen: np.ndarray,
+        by_trees: bool,
+        threads: int | None = None,
+        tick: Tick = no_tick,
     ) -> np.ndarray:
-        return self._native.product(kernel, X0, X1, V, dtype, tick)
+        from itergp.linalg.engines.native import kept
 
-    def gradient(
-        self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray
-    ) -> tuple[Kernel, np.ndarray]:
-        return self._native.gradient(kernel, X0, X1, A, B)
+        if not self.address or chosen.size * len(F) <= LOCAL_SEARCH:
+            return self._native.earlier(F, count, chosen, by_trees, threads, tick)
+        slots = sum(worker.threads for worker in self._workers.values())
+        pieces = np.array_split(chosen, max(PIECES * slots, chosen.size // ROWS))
+        rows = kept.Searched(F, count, by_trees)
+        return np.concatenate(self._batches.each(kept.earlier, rows, pieces, tick))
 
-    def weighted_symmetric(
-        self, kernel: Kernel, X: np.ndarray, W: np.ndarray, tick: Tick = no_tick
-    ) -> Slopes:
-        return self._native.weighted_symmetric(kernel, X, W, tick)
+    def summed_likelihood(
+        self,
+        kernel: Kernel,
+        noise: float,
+        given: Conditionals,
+        threads: int | None = None,
+        tick: Tick = no_tick,
+    ) -> tuple[float, Slopes, float]:
+        from itergp.linalg.engines.native import kept, neighbours
+        from itergp.linalg.engines.native.leaves import differentiable_leaves
+
+        parts, whole = differentiable_leaves(kernel), given.less is None and given.weights is None
+        if not self.address or parts is None or not whole or len(given.rows) <= LOCAL_LIKELIHOOD:
+            return self._native.summed_likelihood(kernel, noise, given, threads, tick)
+
+        def placed() -> tuple[Any, list[tuple[np.ndarray, ...]]]:
+            pieces: list[tuple[np.ndarray, ...]]
+            pieces = [(given.rows[some], given.J[some]) for some in batches(len(given.rows))]
+            return kept.Observations(given.X, given.y, given.share), pieces
+
+        total = self._batches.summed(given, placed, (kernel, noise), tick)
+        return float(total[0]), *neighbours.slopes(parts, given.X.shape[1], total[1:])
+
+    def spreads(self, points: int) -> bool:
+        return bool(self.address) and points > LOCAL_POINTS
+
+    def each(
+        self,
+        function: Callable[[Any, np.ndarray], Any],
+        shared: Any,
+        pieces: Sequence[np.ndarray],
+        tick: Tick = no_tick,
+    ) -> list[Any]:
+        return self._batches.each(function, shared, pieces, tick)
+
+    def speedup(self, kernel: Kernel, X: np.ndarray, dtype: np.dtype) -> float:
+        """All threads of the cluster make the same passes at once; none of them is faster for being idle."""
+        from itergp.linalg.engines.native import kept
+
+        if not self.address:
+            return 1.0
+        slots = sum(worker.threads for worker in self.workers_now(no_tick).values())
+        rows = kept.Timed(kernel, X, np.dtype(dtype).name)
+        there = self._batches.each(kept.passes_per_second, rows, slots * [np.zeros(0)], no_tick)
+        return sum(there) / kept.passes_per_second(rows)
+
+    def placement(self, n: int, d: int, targets: int, columns: int) -> str:
+        if not self.address:
+            return ""
+        found = self.workers_now(no_tick)
+        each = [Placement.on(one, n, d, targets, columns, len(found)) for one in found.values()]
+        for one in each:
+            one.check(n)
+        return sentence(each, self._tiles_per_worker(found))
+
+    def activity(self) -> str:
+        if not self.address:
+            return ""
+        moved = self.traffic.sent + self.traffic.received
+        return f"{len(self._workers)} workers · {moved / 1e6:,.1f} MB moved"
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +370,7 @@ class Placed:
     kernel: Kernel
     n: int
     dtype: str
-    rows: Any
+    rows: Any  # here; or a future for each worker
     shares: list[Any]
     homes: list[list[str]] = field(default_factory=list)  # where each share is, as long as that worker lives
     workers: list[str] = field(default_factory=list)
@@ -297,11 +401,10 @@ def _side_by_side(groups: list[np.ndarray], n: int) -> np.ndarray:
 
 
 def _require_room(worker: cluster.Worker, work: Pass) -> None:
-    """The inputs and their features, V, and for each thread what it reads, its sums and its part of K V."""
     from itergp.linalg.engines.native.shares import COLUMNS
 
-    X, V, columns = work.X, work.V, min(work.V.shape[1], COLUMNS)
-    needed = 2 * X.nbytes + V.size * work.dtype.itemsize + 3.0 * worker.threads * 8 * len(X) * columns
+    X, columns = work.X, min(work.V.shape[1], COLUMNS)
+    needed = of_pass(len(X), X.shape[1], columns, work.dtype.itemsize, worker.threads)
     if worker.memory and needed > ROOM * worker.memory:
         raise MemoryLimitError(
             f"A pass over {len(X):,} rows needs about {needed / 1e9:.2g} GB on worker {worker.address}, "

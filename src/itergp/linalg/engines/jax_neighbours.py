@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
-from itergp.linalg.engines.base import Conditionals, Tick
+from itergp.linalg.engines.base import Tick
+from itergp.linalg.engines.conditionals import Conditionals
 from itergp.linalg.engines.jax import as_tree, differentiable
 from itergp.prior.distances import UNROLLED
 from itergp.prior.kernel import Kernel
@@ -22,9 +23,12 @@ from itergp.prior.parameters import Slopes, parameters
 CHUNK = 256  # matrices per batch: larger batches of small factorisations hang on some machines
 
 
-def likelihood(kernel: Kernel, given: Conditionals, tick: Tick) -> tuple[np.ndarray, Slopes, float]:
+def likelihood(
+    kernel: Kernel, noise: float, given: Conditionals, tick: Tick
+) -> tuple[np.ndarray, Slopes, float]:
     """See `Engine.likelihood`."""
-    X, y, N, share, rows = given.X, given.y, given.N, given.share, given.rows
+    X, y, share, rows = given.X, given.y, given.share, given.rows
+    N = noise * share
     points = np.concatenate([given.J, rows[:, None]], axis=1)
     values, slopes, in_noise = np.empty(len(rows)), Slopes(), 0.0
     less = np.zeros((len(X), 0)) if given.less is None else given.less
@@ -36,9 +40,15 @@ def likelihood(kernel: Kernel, given: Conditionals, tick: Tick) -> tuple[np.ndar
             count = len(some)
             some = np.concatenate([some, np.full((CHUNK - count, some.shape[1]), -1, dtype=some.dtype)])
             there = some >= 0
-            noise = np.where(there, N[some], 0.0)
+            N_some = np.where(there, N[some], 0.0)
             value, gradient, slope, weights = _chunk(
-                tree, X[some], less[some], np.where(there[..., None], y[some], 0.0), noise, share[some], there
+                tree,
+                X[some],
+                less[some],
+                np.where(there[..., None], y[some], 0.0),
+                N_some,
+                share[some],
+                there,
             )
             values[start : start + count] = np.asarray(value)[:count]
             if given.weights is not None:

@@ -37,7 +37,7 @@ def fitted(subject: Subject) -> Json:
         "budget": "the default" if budget is None else str(budget),
         "learn": str(fit.asked["learn"]),
         "neighbours": fit.neighbours,
-        "engine": f"{gram.engine.name}, {gram.dtype.name}",
+        "engine": ", ".join(filter(None, (gram.engine.name, gram.dtype.name, gram.engine.activity()))),
         "status": fit.status.name,
         "ended": f"{fit.status.advice} {fit.learning.advice}",
         "learned": {

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from itergp.linalg.engines.base import Conditionals, Engine, Tick, TileCache, no_tick
+from itergp.linalg.engines.base import Engine, Tick, TileCache, no_tick
+from itergp.linalg.engines.conditionals import Conditionals
 from itergp.linalg.engines.native import _tiles, linear, local, neighbours
 from itergp.linalg.engines.native.gradients import gradient, input_gradient, symmetric_gradient
 from itergp.linalg.engines.native.layout import BLOCK, blocks, padded, unpadded
@@ -218,12 +219,17 @@ class NativeEngine(Engine):
         return differentiable_leaves(kernel) is not None
 
     def likelihood(
-        self, kernel: Kernel, given: Conditionals, threads: int | None = None, tick: Tick = no_tick
+        self,
+        kernel: Kernel,
+        noise: float,
+        given: Conditionals,
+        threads: int | None = None,
+        tick: Tick = no_tick,
     ) -> tuple[np.ndarray, Slopes, float]:
         parts = differentiable_leaves(kernel)
         if parts is None:
-            return super().likelihood(kernel, given, threads, tick)
-        return neighbours.likelihood(parts, given, at_most_cores(threads or self.threads), tick)
+            return super().likelihood(kernel, noise, given, threads, tick)
+        return neighbours.likelihood(parts, noise, given, at_most_cores(threads or self.threads), tick)
 
     def _threads(self) -> int:
         return at_most_cores(self.threads)

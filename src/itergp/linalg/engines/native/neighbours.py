@@ -4,11 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from itergp.linalg.engines.base import Conditionals, Tick, no_tick
+from itergp.linalg.engines.base import Tick, no_tick
+from itergp.linalg.engines.conditionals import Conditionals
 from itergp.linalg.engines.native import _tiles
 from itergp.linalg.engines.native.layout import BLOCK, blocks
 from itergp.linalg.engines.native.leaves import Leaf, slopes_of
 from itergp.linalg.engines.native.pace import paced
+from itergp.linalg.engines.sums import in_batches
 from itergp.linalg.neighbours import LEAST_GAIN, LEAST_VARIANCE, TIE
 from itergp.prior.parameters import Slopes
 
@@ -125,23 +127,32 @@ def _less(of: tuple[Any, ...], features: int) -> tuple[Any, ...]:
 
 
 def likelihood(
-    parts: list[Leaf], given: Conditionals, threads: int, tick: Tick
+    parts: list[Leaf], noise: float, given: Conditionals, threads: int, tick: Tick
 ) -> tuple[np.ndarray, Slopes, float]:
     """See `Engine.likelihood`, for a sum of these leaves."""
-    X, rows, J, d = given.X, given.rows, given.J, given.X.shape[1]
-    profiles = [leaf for leaf in parts if not leaf.constant]
-    constants = [leaf for leaf in parts if leaf.constant]
+    F = scaled_inputs(parts, given.X)
+    values, sums = summands(parts, F, noise, given, threads, tick)
+    return values, *slopes(parts, given.X.shape[1], in_batches(sums, CHUNK), given.less is not None)
+
+
+def scaled_inputs(parts: list[Leaf], X: np.ndarray) -> np.ndarray:
+    """The features of all terms side by side, as multiples of the inputs."""
+    d, profiles = X.shape[1], [leaf for leaf in parts if not leaf.constant]
     centred = X - X.mean(axis=0)  # of which linear parts would notice
     inputs = [(X if leaf.linear else centred)[:, leaf.columns(d)] for leaf in profiles]
-    F = np.concatenate(
-        [np.zeros((len(X), 0)), *(of * leaf.rate(d) for of, leaf in zip(inputs, profiles, strict=True))],
-        axis=1,
-    )
-    sizes = [len(leaf.columns(d)) for leaf in profiles]
-    as_terms = terms(parts, sizes)
+    scaled = (of * leaf.rate(d) for of, leaf in zip(inputs, profiles, strict=True))
+    return np.concatenate([np.zeros((len(X), 0)), *scaled], axis=1)
+
+
+def summands(
+    parts: list[Leaf], F: np.ndarray, noise: float, given: Conditionals, threads: int, tick: Tick = no_tick
+) -> tuple[np.ndarray, np.ndarray]:
+    """-log p(y_i | y_J) of each row, and the sums that gradients are made of, CHUNK rows at a time."""
+    J, rows, d = given.J, given.rows, given.X.shape[1]
+    as_terms = terms(parts, [len(leaf.columns(d)) for leaf in parts if not leaf.constant])
     if given.less is not None:
         F, as_terms = np.concatenate([F, given.less], axis=1), _less(as_terms, given.less.shape[1])
-    data = F, np.ascontiguousarray(given.y), given.N, given.share, rows, J
+    data = F, np.ascontiguousarray(given.y), noise * given.share, given.share, rows, J
     values, chunks = np.empty(len(rows)), -(-len(rows) // CHUNK)
     sums = np.zeros((chunks, 2 * len(as_terms[0]) + F.shape[1] + 2))
     work = CHUNK * (J.shape[1] + 1.0) ** 2 * (F.shape[1] + J.shape[1] / 3.0 + 20.0)
@@ -150,10 +161,17 @@ def likelihood(
         into, evaluate = (*into, *vars(given.weights).values()), _tiles.likelihood_weights
     for first, last in paced(chunks, threads * max(1, int(WORK_PER_CALL / work)), tick, threads):
         evaluate(*as_terms, *data, *into, first, last, threads)
-    total = sums.sum(axis=0)
-    squares = np.split(total[2 * len(as_terms[0]) : -2], np.cumsum(sizes))
+    return values, sums
+
+
+def slopes(parts: list[Leaf], d: int, total: np.ndarray, less: bool = False) -> tuple[Slopes, float]:
+    """The gradients in the parameters and in the noise, from the sum of all `summands`."""
+    profiles = [leaf for leaf in parts if not leaf.constant]
+    constants = [leaf for leaf in parts if leaf.constant]
+    sizes = [len(leaf.columns(d)) for leaf in profiles]
+    squares = np.split(total[2 * (len(profiles) + less) : -2], np.cumsum(sizes))
     found = [
         (leaf, total[2 * k], total[2 * k + 1], by_feature if leaf.lengthscale.ndim else by_feature.sum())
         for k, (leaf, by_feature) in enumerate(zip(profiles, squares, strict=False))
     ]
-    return values, slopes_of(found, constants, total[-2]), float(total[-1])
+    return slopes_of(found, constants, total[-2]), float(total[-1])
