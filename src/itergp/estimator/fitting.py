@@ -85,6 +85,13 @@ def fit_rows(
         """The rows of the problem if noise is larger by these factors."""
         return _rows_of(asked, inputs, targets, (1.0 if weights is None else weights) / g, given)
 
+    def without(g: Array) -> Plan:
+        """The plan if the noise of outliers is larger by these factors: they do not set the mean either."""
+        factors = of_places(g)
+        w = (1.0 if weights is None else weights) / factors
+        mean = translate_mean(asked["mean"], inputs, targets, w) if (g > 1).any() else plan.mean
+        return replace(plan, data=reweighted_rows(factors), mean=mean)
+
     def of_places(g: Array) -> Array:
         """Factors of the rows of the problem, at all rows of the data."""
         return g if len(g) == len(inputs) else g[places(inputs, given)]
@@ -99,16 +106,16 @@ def fit_rows(
                     every = unmerged(inputs, targets, weights)
                     found = varying(plan, found, every, reweighted_rows, clock, watch)
                 if plan.robust:
-                    found = without_outliers(
-                        plan, found, lambda g: reweighted_rows(of_places(g)), clock, watch
-                    )
+                    found = without_outliers(plan, found, without, clock, watch)
             note_learned(None if watch.interrupts.asked else watch.checkpoint, found)
-        g = None if found.outliers is None else of_places(found.outliers)
-        g = g if found.function is None else found.function(inputs)
+        outliers = None if found.outliers is None else of_places(found.outliers)
+        g = outliers if found.function is None else found.function(inputs)
         if g is not None:
-            plan = replace(plan, data=reweighted_rows(g))
+            plan = (
+                replace(plan, data=reweighted_rows(g)) if found.outliers is None else without(found.outliers)
+            )
             weights = (1.0 if weights is None else weights) / g
-        observed = Observed.of(plan.data, inputs, targets, plan.groups, given, weights)
+        observed = Observed.of(plan.data, inputs, targets, plan.groups, given, weights, outliers)
         clock.lap("learn")
 
         def fitted(posterior: Posterior) -> Fit:

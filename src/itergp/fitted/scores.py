@@ -64,12 +64,12 @@ def _of_rows(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
     distinct = np.unique(rows)
     exact, number = posteriors[0].rank == n, max(FOLDS, math.ceil(distinct.size / (APART * n)))
     folds = [] if exact else _random_folds(distinct, min(number, _affordable_folds(posteriors)))
-    share, found, first = _shares(fit, rows, observed.sample), [], 0
+    share, factor, found, first = *_shares(fit, rows, observed.sample), [], 0
     for posterior in posteriors:
         own = _columns(posterior.problem.y[rows])
         y = own if observed.sample is None else _columns(observed.sample.y)[:, first : first + own.shape[1]]
         mean, latent = _without_each(posterior, folds, rows, y, share, fit.neighbours)
-        found.append(_standardised(y - mean, latent + posterior.problem.N[rows] / share))
+        found.append(_standardised(y - mean, latent + posterior.problem.N[rows] / (share * factor)))
         first += own.shape[1]
     return Calibration.of(_shaped(found, fit))
 
@@ -107,12 +107,12 @@ def _of_groups(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
         sample = sample.some(np.isin(sample.rows, out))
         rows = sample.rows
     distinct, place = np.unique(rows, return_inverse=True)
-    found, first = [], 0
+    share, factor, found, first = *_shares(fit, rows, sample), [], 0
     for posterior in posteriors:
         mean, latent = _held_out(posterior, folds, distinct, fit.neighbours)
         own = _columns(posterior.problem.y[rows])
         y = own if sample is None else _columns(sample.y)[:, first : first + own.shape[1]]
-        noise = posterior.problem.N[rows] / _shares(fit, rows, sample)
+        noise = posterior.problem.N[rows] / (share * factor)
         found.append(_standardised(y - mean[place], latent[place] + noise))
         first += own.shape[1]
     return Calibration.of(_shaped(found, fit), groups[rows])
@@ -150,14 +150,17 @@ def _exact_folds(posterior: Posterior, folds: list[Array]) -> Iterator[tuple[Arr
             yield exact_without(posterior, F, E[:, end - F.size : end])
 
 
-def _shares(fit: Fit, rows: Array, sample: Sample | None) -> Array:
-    """w / W: the share of each observation in the precision of its row, so its noise is N W / w."""
+def _shares(fit: Fit, rows: Array, sample: Sample | None) -> tuple[Array, Array]:
+    """w / W, the share of each observation in the precision of its row, so its noise is N W / w; and by what
+    factor that is larger than the noise of a new one, as an outlier's is. Scores are in units of the latter:
+    new outliers are not known to be any."""
+    one = np.ones(rows.size)
     if sample is None:
-        return np.ones(rows.size)
-    counts = fit.counts[rows]
+        return one, one
+    counts, factor = fit.counts[rows], one if sample.factors is None else sample.factors
     if sample.weights is None:
-        return 1.0 / counts
-    return np.where(counts > 1, np.minimum(sample.weights / fit.data.precision[rows], 1.0), 1.0)
+        return 1.0 / counts, factor
+    return np.where(counts > 1, np.minimum(sample.weights / fit.data.precision[rows], 1.0), 1.0), factor
 
 
 def _with_the_others(
