@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from itergp import IterGPRegressor
+from itergp import IterGPRegressor, Matern52
 from itergp.errors import StorageError
 from itergp.learning.outliers import MEDIAN, outlying, too_many
 
@@ -93,6 +93,55 @@ def test_merged_rows_and_several_targets():
     assert len(model.row_weights_) == 300
     np.testing.assert_array_equal(model.row_weights_ < 1, off)
     np.testing.assert_allclose(np.sqrt(model.noise_) * model.scaling_.y_scale, NOISE, rtol=0.2)
+
+
+@pytest.mark.parametrize(("places", "times"), [(100, 5), (10, 40)])
+def test_of_several_observations_at_a_place_only_the_gross_errors_are_outliers(places, times):
+    """A place may have so many that its mean is hardly off; and the others there still count."""
+    rng = np.random.default_rng(13)
+    X = np.repeat(rng.uniform(-1, 1, (places, 2)), times, axis=0)
+    off = np.zeros(len(X), dtype=bool)
+    off[rng.permutation(len(X))[:10]] = True
+    y = function(X) + NOISE * (rng.standard_normal(len(X)) + SIZE * off)
+    how = {"kernel": Matern52([1.0, 1.0]), "learn": "exact"}
+    robust = IterGPRegressor(noise="robust", **how).fit(X, y)
+    clean, learn = IterGPRegressor(**how).fit(X[~off], y[~off]), IterGPRegressor(**how).fit(X, y)
+    assert noise_of(learn) > 2 * NOISE
+    assert noise_of(robust) == pytest.approx(noise_of(clean), rel=0.05)
+    kept = np.bincount(np.repeat(np.arange(places), times), ~off)
+    np.testing.assert_allclose(robust.row_weights_, kept, atol=0.5)
+    assert np.sum(np.abs(robust.calibration_.scores) > 10) == 10
+
+
+def test_copies_of_a_gross_error_do_not_vouch_for_each_other():
+    X, y, off = data(n=200, seed=14)
+    again = np.flatnonzero(off)[:2].repeat(5)
+    model = IterGPRegressor("matern52", noise="robust").fit(np.vstack([X, X[again]]), np.append(y, y[again]))
+    np.testing.assert_array_equal(model.row_weights_ < 1, off)
+    assert noise_of(model) == pytest.approx(NOISE, rel=0.2)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 19, 25])
+def test_few_rows_are_fitted_as_they_are_or_without_their_gross_error(n):
+    X, y, _ = data(n=n, share=0.0, seed=15)
+    if n == 25:
+        y[3] += 40.0
+    robust, learn = (IterGPRegressor("matern52", noise=noise).fit(X, y) for noise in ("robust", "learn"))
+    if n < 25:
+        np.testing.assert_array_equal(robust.predict(X), learn.predict(X))
+    else:
+        assert noise_of(robust) == pytest.approx(NOISE, rel=0.3)
+        np.testing.assert_array_equal(np.flatnonzero(robust.row_weights_ < 1), [3])
+
+
+def test_weights_of_the_user_stay_beside_those_of_outliers():
+    X, y, off = data()
+    w = np.random.default_rng(16).uniform(0.5, 4.0, len(X))
+    y = function(X) + (y - function(X)) / np.sqrt(w)
+    model = IterGPRegressor("matern52", noise="robust").fit(X, y, sample_weight=w)
+    np.testing.assert_allclose(model.row_weights_[~off], w[~off])
+    assert (model.row_weights_[off] < w[off] / 25).all()
+    assert noise_of(model) == pytest.approx(NOISE, rel=0.15)
 
 
 def test_a_saved_model_and_a_resumed_fit_keep_them(tmp_path, fits):

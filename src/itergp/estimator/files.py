@@ -403,7 +403,7 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
             learning=how,
             candidates=candidates,
             function=function,
-            outliers=_outliers(learned.get("outliers"), plan.data.n),
+            outliers=_outliers(learned.get("outliers"), int(plan.data.counts.sum())),
         )
     except (KeyError, TypeError, ValueError, Malformed) as error:
         checkpoint.close()
@@ -413,7 +413,7 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
 
 
 def _outliers(value: Any, n: int) -> np.ndarray | None:
-    """The factor on the noise of each row; None if no rows are outliers."""
+    """The factor on the noise of each of n observations; None if there are no outliers."""
     if value is None:
         return None
     count, g = len(value["rows"]), np.ones(n)

@@ -13,11 +13,13 @@ from itergp.fitted.observed import MOST, SEED, Sample, turns
 from itergp.fitted.points import FOLD_WORK, FOLDS, chosen_rows
 from itergp.posterior.combined import Posterior
 from itergp.posterior.holdout import (
+    NONE,
     WithoutFold,
     exact_without,
     exact_without_each,
     inverse_factor,
     with_targets,
+    with_the_others,
     without_observation,
 )
 from itergp.posterior.targets import TargetPosterior
@@ -26,7 +28,6 @@ from itergp.validate import Array
 FOLD_ROWS = 4096  # that are held out together: their kernel matrix is formed
 APART = 0.01  # of the rows may be held out together, where folds are random
 FEWEST = 2  # units: one alone says nothing about the others
-NONE = 1e-13  # of the precision of a row: rounding alone
 
 
 def calibrated(fit: Fit) -> Fit:
@@ -81,12 +82,15 @@ def _without_each(
     distinct, place = np.unique(rows, return_inverse=True)
     mean, latent = _held_out(posterior, folds, distinct, neighbours)
     own, N = _columns(posterior.problem.y[rows]), posterior.problem.N[rows]
-    mean, latent = _with_the_others(mean[place], latent[place], own, y, share, N)
+    mean, variance = with_the_others(mean[place], latent[place, None], own, y, share, N[:, None])
+    latent = variance[:, 0]
     several = np.flatnonzero(1.0 - share > NONE)
     if folds and neighbours and several.size:
         noise = (N / share)[several]
-        one, variance, known = without_observation(posterior, rows[several], y[several], noise, neighbours)
-        mean[several[known]], latent[several[known]] = one[known], variance[known]
+        one, own_variance, known = without_observation(
+            posterior, rows[several], y[several], noise, neighbours
+        )
+        mean[several[known]], latent[several[known]] = one[known], own_variance[known]
     return mean, latent
 
 
@@ -161,19 +165,6 @@ def _shares(fit: Fit, rows: Array, sample: Sample | None) -> tuple[Array, Array]
     if sample.weights is None:
         return 1.0 / counts, factor
     return np.where(counts > 1, np.minimum(sample.weights / fit.data.precision[rows], 1.0), 1.0), factor
-
-
-def _with_the_others(
-    mean: Array, latent: Array, together: Array, y: Array, share: Array, N: Array
-) -> tuple[Array, Array]:
-    """Given also the others at the same place: of all with the mean `together` and noise N, those without y,
-    which has this share of the precision. Others whose share is rounding say nothing."""
-    several = 1.0 - share > NONE
-    others = np.where(several, 1.0 - share, 1.0)
-    rest = together + (share / others)[:, None] * (together - y)
-    total = latent + N / others
-    gain = np.where(several & (total > 0), latent / np.where(total > 0, total, 1.0), 0.0)
-    return mean + gain[:, None] * (rest - mean), (1.0 - gain) * latent
 
 
 def _affordable_folds(posteriors: tuple[Posterior, ...]) -> int:

@@ -18,6 +18,7 @@ from itergp.posterior.bounds import Bounds, System, batches, bounded, initial, j
 from itergp.posterior.combined import Posterior
 from itergp.posterior.local import LocalActions, candidates
 
+NONE = 1e-13  # of the precision of a row: rounding alone
 MOST_OF_IT = 0.99  # of what is known at a place
 MIXED = 1e-4  # ratio of taus: within one precision they hardly differ by more
 # of the subtracted terms, over |G|; at most 4.2 of these units were measured
@@ -171,6 +172,25 @@ def without_observation(
     known = (distinct[:, None] == at.J).any(axis=1)[place] & (variance < MOST_OF_IT * noise)
     gain = np.where(known, variance / np.where(known, noise - variance, 1.0), 0.0)
     return mean + gain[:, None] * (mean - y), (1.0 + gain) * variance, known
+
+
+def with_the_others(
+    mean: np.ndarray,
+    latent: np.ndarray,
+    together: np.ndarray,
+    y: np.ndarray,
+    share: np.ndarray,
+    N: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means and latent variances (m, t) given also the others at the same place: of all with the mean
+    `together` and noise N, those without y, which has this share of the precision. Others whose share is
+    rounding say nothing."""
+    several = 1.0 - share > NONE
+    others = np.where(several, 1.0 - share, 1.0)[:, None]
+    rest = together + share[:, None] / others * (together - y)
+    total = latent + N / others
+    gain = np.where(several[:, None] & (total > 0), latent / np.where(total > 0, total, 1.0), 0.0)
+    return mean + gain * (rest - mean), (1.0 - gain) * latent
 
 
 def exact_variance_without(posterior: Posterior, L: np.ndarray, F: np.ndarray) -> np.ndarray:
