@@ -299,11 +299,12 @@ def check(tally, where, posterior, new, k0, mean, var, z_norm):
         1.0 + z_norm
     )
     tally.note("outside the certificates", np.concatenate([outside, error]), where)
-    local = posterior.local(NEIGHBOURS).var(new)
+    own, shared = posterior.local(NEIGHBOURS), posterior.around(new, NEIGHBOURS)
+    local, joint = own.var(new), shared.var(new)
     tally.note("local below exact", np.maximum(var - local, local - combined) / k0 - ROUNDING_EXACT, where)
-    joint = posterior.around(new, NEIGHBOURS).var(new)
-    excess = np.maximum(var - joint - ROUNDING_EXACT * k0, joint - local - JITTER * k0)
-    tally.note("joint outside exact and local", excess / k0, where)
+    excess = np.maximum(var - joint - ROUNDING_EXACT * k0, joint - local - JITTER * k0) / k0
+    below = np.linalg.eigvalsh(own.cov(new) - shared.cov(new))[0] / k0.max()  # as matrices
+    tally.note("joint outside exact and local", np.append(excess, -below - len(new) * JITTER), where)
 
 
 def check_parts(tally, where, posterior, new, k0, var):

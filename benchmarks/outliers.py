@@ -61,7 +61,7 @@ def main():
                 "clean": IterGPRegressor().fit(X[~off], y[~off]),
             }
             for name, model in models.items():
-                found[name].append(measured(model, share, rng))
+                found[name].append(measured(model, share, np.random.default_rng([seed, 18])))
         for name, values in found.items():
             if values:
                 rows.append([f"{share:.0%}", name, *(f"{v:.3g}" for v in np.mean(values, axis=0))])

@@ -227,6 +227,32 @@ def test_the_report_finds_heavy_tails():
     assert 'method="conformal"' in said["sentences"][1]
 
 
+@pytest.mark.parametrize("heavy", [True, False])
+def test_the_report_looks_at_the_tails_of_observations_and_not_of_their_means(heavy):
+    """The mean of thirty is close to normal, whatever they are."""
+    rng = np.random.default_rng(5)
+    places = np.repeat(rng.uniform(-2, 2, (60, 1)), 30, axis=0)
+    errors = rng.standard_t(3, len(places)) if heavy else rng.standard_normal(len(places))
+    model = IterGPRegressor("matern52").fit(places, np.sin(2 * places[:, 0]) + 0.1 * errors)
+    said = numbers(model.fit_)["targets"][0]["noise"]
+    assert (said["tails"]["p"] < 0.01) == heavy
+    assert ("Tails are heavier" in said["sentences"][1]) == heavy
+
+
+def test_after_outliers_were_given_a_noise_the_report_does_not_tell_to_do_so():
+    rng = np.random.default_rng(6)
+    places = np.repeat(rng.uniform(-2, 2, (60, 1)), 10, axis=0)
+    y = np.sin(2 * places[:, 0]) + 0.1 * rng.standard_normal(600)
+    y[::40] += 5.0
+    learn, robust = (
+        numbers(IterGPRegressor("matern52", noise=noise).fit(places, y).fit_)["targets"][0]["noise"]
+        for noise in ("learn", "robust")
+    )
+    assert all("Tails are heavier" in said["sentences"][1] for said in (learn, robust))
+    assert 'noise="robust"' in learn["sentences"][1]
+    assert 'noise="robust"' not in robust["sentences"][1]
+
+
 def test_a_plot_has_the_noise_of_each_place(model):
     axis = model.plot()
     low, high = (line.get_ydata() for line in axis.get_lines()[-2:])

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from itergp import IterGPRegressor
+from itergp import IterGPRegressor, Matern52
 from itergp.errors import StorageError
-from itergp.learning.outliers import MEDIAN, outlying
+from itergp.learning.outliers import MEDIAN, outlying, too_many
 
 NOISE, SIZE = 0.2, 20.0
 
@@ -95,6 +95,55 @@ def test_merged_rows_and_several_targets():
     np.testing.assert_allclose(np.sqrt(model.noise_) * model.scaling_.y_scale, NOISE, rtol=0.2)
 
 
+@pytest.mark.parametrize(("places", "times"), [(100, 5), (10, 40)])
+def test_of_several_observations_at_a_place_only_the_gross_errors_are_outliers(places, times):
+    """A place may have so many that its mean is hardly off; and the others there still count."""
+    rng = np.random.default_rng(13)
+    X = np.repeat(rng.uniform(-1, 1, (places, 2)), times, axis=0)
+    off = np.zeros(len(X), dtype=bool)
+    off[rng.permutation(len(X))[:10]] = True
+    y = function(X) + NOISE * (rng.standard_normal(len(X)) + SIZE * off)
+    how = {"kernel": Matern52([1.0, 1.0]), "learn": "exact"}
+    robust = IterGPRegressor(noise="robust", **how).fit(X, y)
+    clean, learn = IterGPRegressor(**how).fit(X[~off], y[~off]), IterGPRegressor(**how).fit(X, y)
+    assert noise_of(learn) > 2 * NOISE
+    assert noise_of(robust) == pytest.approx(noise_of(clean), rel=0.05)
+    kept = np.bincount(np.repeat(np.arange(places), times), ~off)
+    np.testing.assert_allclose(robust.row_weights_, kept, atol=0.5)
+    assert np.sum(np.abs(robust.calibration_.scores) > 10) == 10
+
+
+def test_copies_of_a_gross_error_do_not_vouch_for_each_other():
+    X, y, off = data(n=200, seed=14)
+    again = np.flatnonzero(off)[:2].repeat(5)
+    model = IterGPRegressor("matern52", noise="robust").fit(np.vstack([X, X[again]]), np.append(y, y[again]))
+    np.testing.assert_array_equal(model.row_weights_ < 1, off)
+    assert noise_of(model) == pytest.approx(NOISE, rel=0.2)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 19, 25])
+def test_few_rows_are_fitted_as_they_are_or_without_their_gross_error(n):
+    X, y, _ = data(n=n, share=0.0, seed=15)
+    if n == 25:
+        y[3] += 40.0
+    robust, learn = (IterGPRegressor("matern52", noise=noise).fit(X, y) for noise in ("robust", "learn"))
+    if n < 25:
+        np.testing.assert_array_equal(robust.predict(X), learn.predict(X))
+    else:
+        assert noise_of(robust) == pytest.approx(NOISE, rel=0.3)
+        np.testing.assert_array_equal(np.flatnonzero(robust.row_weights_ < 1), [3])
+
+
+def test_weights_of_the_user_stay_beside_those_of_outliers():
+    X, y, off = data()
+    w = np.random.default_rng(16).uniform(0.5, 4.0, len(X))
+    y = function(X) + (y - function(X)) / np.sqrt(w)
+    model = IterGPRegressor("matern52", noise="robust").fit(X, y, sample_weight=w)
+    np.testing.assert_allclose(model.row_weights_[~off], w[~off])
+    assert (model.row_weights_[off] < w[off] / 25).all()
+    assert noise_of(model) == pytest.approx(NOISE, rel=0.15)
+
+
 def test_a_saved_model_and_a_resumed_fit_keep_them(tmp_path, fits):
     X, y, off = data()
     fits["robust"].save(tmp_path / "model.itergp")
@@ -135,9 +184,74 @@ def test_outliers_are_beyond_five_robust_standard_deviations():
     np.testing.assert_allclose(g[[7, 300]], [(40.0 / 2 / s[0]) ** 2, (60.0 / 2 / s[1]) ** 2])
 
 
-def test_many_or_undefined_ones_are_none():
-    rng = np.random.default_rng(7)
-    errors = rng.standard_normal((100, 1))
-    errors[:15] *= 100
-    for odd in (errors, np.zeros((100, 1)), np.full((100, 1), np.nan), np.array([[1.0], [50.0]])):
+def test_undefined_ones_are_none_and_of_many_the_farthest_are():
+    for odd in (np.zeros((100, 1)), np.full((100, 1), np.nan), np.array([[1.0], [50.0]])):
         np.testing.assert_array_equal(outlying(odd, np.ones_like(odd)), 1.0)
+        assert not too_many(odd, np.ones_like(odd))
+    errors = np.random.default_rng(7).standard_normal((100, 1))
+    errors[:15] = 100 + np.arange(15.0)[:, None]
+    np.testing.assert_array_equal(
+        np.flatnonzero(outlying(errors, np.ones_like(errors)) > 1), np.arange(5, 15)
+    )
+    assert too_many(errors, np.ones_like(errors))
+    assert not too_many(errors[8:], np.ones((92, 1)))
+
+
+def test_more_than_a_tenth_are_no_outliers_but_a_distribution():
+    X, y, _ = data(share=0.2, seed=9)
+    robust, learn = (IterGPRegressor("matern52", noise=noise).fit(X, y) for noise in ("robust", "learn"))
+    np.testing.assert_array_equal(robust.predict(X), learn.predict(X))
+    np.testing.assert_array_equal(robust.row_weights_, 1)
+
+
+def test_gross_errors_that_have_spoilt_the_first_function_are_found():
+    """The first function follows them, so all errors are large, and theirs too small in units of these."""
+    rng = np.random.default_rng([1, 5])
+    X = rng.uniform(-1, 1, (300, 3))
+    off = rng.random(300) < 0.02
+    y = function(X) + NOISE * (rng.standard_normal(300) + 1e4 * off * rng.choice([-1.0, 1.0], 300))
+    model = IterGPRegressor(noise="robust").fit(X, y)
+    np.testing.assert_array_equal(model.row_weights_ < 1, off)
+    assert noise_of(model) == pytest.approx(NOISE, rel=0.2)
+
+
+def test_conformal_intervals_hold_new_rows_with_and_gaussian_ones_those_without_such_errors():
+    """Scores are in units of what is predicted for new rows, which are not known to be outliers."""
+    X, y, _ = data(n=600, share=0.05, seed=10)
+    model = IterGPRegressor("matern52", noise="robust").fit(X, y)
+    new, y_new, bad = data(n=4000, share=0.05, seed=11)
+    for level in (0.5, 0.8, 0.95):
+        low, high = model.interval(new, level, method="conformal")
+        chance = 3 * np.sqrt(level * (1 - level) / len(X))
+        assert np.mean((low <= y_new) & (y_new <= high)) == pytest.approx(level, abs=chance)
+    low, high = model.interval(new[~bad], 0.95)
+    assert np.mean((low <= y_new[~bad]) & (y_new[~bad] <= high)) == pytest.approx(0.95, abs=0.02)
+    # each score is that of the exact GP without the row, with the noise of the others
+    scores = np.sort(left_out(model, X, y))
+    np.testing.assert_allclose(model.calibration_.scores, scores, rtol=1e-5, atol=1e-7)
+
+
+def left_out(model, X, y):
+    """By dense algebra, in units of the noise of an ordinary row."""
+    fit = model.fit_
+    Z, b, N = fit.scaling.inputs(X), fit.scaling.targets(y), fit.noise / model.row_weights_
+    K = np.asarray(fit.kernel(Z, Z)) + np.diag(N)
+    inverse = np.linalg.inv(K)
+    prior = fit.posterior.problem.prior.mean(Z)
+    errors, variances = inverse @ (b - prior) / np.diag(inverse), 1 / np.diag(inverse)
+    return errors / np.sqrt(variances - N + fit.noise)
+
+
+def test_scores_of_outliers_survive_files_and_more_rows(tmp_path):
+    X, y, off = data()
+    model = IterGPRegressor("matern52", noise="robust").fit(X, y)
+    model.save(tmp_path / "model.itergp")
+    loaded = IterGPRegressor.load(tmp_path / "model.itergp")
+    np.testing.assert_array_equal(loaded.calibration_.scores, model.calibration_.scores)
+    assert np.sum(np.abs(model.calibration_.scores) > 10) == off.sum()
+    # at new places, and at those of outliers: none of the new observations is one
+    more, at_outliers = data(n=40, share=0.0, seed=12)[:2], (X[off], function(X[off]))
+    for later in (more, at_outliers):
+        found = IterGPRegressor.load(tmp_path / "model.itergp").partial_fit(*later).calibration_
+        assert found.units == len(X) + len(later[0])
+        assert np.sum(np.abs(found.scores) > 10) == off.sum()

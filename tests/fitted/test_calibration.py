@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import norm
 
 from itergp import InputError, IterGPRegressor, Matern32
-from itergp.fitted import calibration as module
+from itergp.fitted import scores as module
 from itergp.fitted.calibration import Calibration, needed
 from itergp.fitted.observed import MOST, Observed, Sample
 from itergp.linalg.gram import Gram
@@ -76,6 +76,40 @@ def test_with_local_actions_on_all_other_rows_scores_are_those_of_refits_without
         return np.append(away[place[away] != place[i]], i)
 
     np.testing.assert_allclose(fitted.calibration_.scores, left_out(x, y, out), rtol=1e-6, atol=1e-8)
+
+
+def test_with_local_actions_one_of_several_observations_is_left_out_of_all_rows(monkeypatch):
+    """Whatever else its fold holds out: so is a new one at that place predicted."""
+    monkeypatch.setattr(module, "APART", 0.2)
+    monkeypatch.setattr(module, "FOLDS", 5)
+    fitted = model(budget="9 actions", neighbours=N).fit(AGAIN, Y_AGAIN)
+    folds = module._random_folds(np.arange(N), 5)
+    several = set(range(12)) | set(range(N, len(AGAIN)))
+
+    def out(i):
+        return [i] if i in several else next(np.flatnonzero(_in(F)) for F in folds if i in F)
+
+    def _in(F):
+        return (AGAIN[:, None] == X[F]).all(axis=2).any(axis=1)
+
+    expected = left_out(AGAIN, Y_AGAIN, out)
+    np.testing.assert_allclose(fitted.calibration_.scores, expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", [5, 6, 8])
+def test_copies_of_a_record_have_the_score_of_a_new_copy(seed):
+    """Up to one copy less, which makes it a little larger. Were it smaller, an interval that ends there would
+    have all held-out copies, and no new one."""
+    rng, copies = np.random.default_rng(seed), 60
+    x = rng.uniform(-1, 1, (300, 2))
+    y = np.sin(3 * x[:, 0]) + 0.2 * rng.standard_normal(300)
+    y[0] += 0.5
+    x, y = np.concatenate([x, np.repeat(x[:1], copies, axis=0)]), np.append(y, np.full(copies, y[0]))
+    fitted = model(budget="20 actions", neighbours=15).fit(x, y)
+    mean, std = fitted.predict(x[:1], return_std=True)
+    values, times = np.unique(fitted.calibration_.scores, return_counts=True)
+    assert times.max() == copies + 1
+    assert 1 < values[times.argmax()] / float((y[0] - mean[0]) / std[0]) < 1 + 1 / copies
 
 
 @pytest.mark.parametrize("budget", ["exact", "9 actions"])
@@ -156,6 +190,31 @@ def test_whichever_of_exchangeable_scores_is_the_new_one_enough_of_them_are_insi
         low, high = Calibration.of(np.delete(values, i)).reach(level)
         inside += low <= values[i] <= high
     assert inside >= level * len(values) - 1e-6
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(st.lists(st.integers(-4, 4), min_size=3, max_size=60), levels)
+def test_the_level_holds_where_many_scores_are_equal(values, level):
+    values, inside = np.array(values, dtype=float), 0
+    if len(values) - 1 < needed(level):
+        return
+    for i in range(len(values)):
+        low, high = Calibration.of(np.delete(values, i)).reach(level)
+        inside += low <= values[i] <= high
+    assert inside >= level * len(values) - 1e-6
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_what_equal_scores_leave_of_one_tail_the_other_may_leave_out(sign):
+    """Copies of a record are 4 % of all, just within the lower end: it leaves out 1 %, the upper one 4 %."""
+    rng = np.random.default_rng(8)
+    scores = np.concatenate([rng.uniform(-3, -2, 10), np.full(40, -1.5), rng.uniform(-1, 3, 949)])
+    low, high = Calibration.of(sign * scores).reach(0.95)
+    ordered = np.sort(scores)
+    assert (low, high) == ((-1.5, ordered[-40]) if sign > 0 else (-ordered[-40], 1.5))
+    assert np.mean((low <= sign * scores) & (sign * scores <= high)) == pytest.approx(0.951, abs=1e-3)
+    few = np.where(scores == -1.5, rng.uniform(-2, -1, 999), scores)  # no two are equal
+    assert Calibration.of(few).reach(0.95) == (np.sort(few)[24], np.sort(few)[-25])
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

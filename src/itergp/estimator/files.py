@@ -291,6 +291,7 @@ def _observed_value(observed: Observed | None) -> dict[str, Any] | None:
         else {
             **{name: getattr(sample, name).tolist() for name in ("rows", "y", "order")},
             "weights": None if sample.weights is None else sample.weights.tolist(),
+            "factors": None if sample.factors is None else sample.factors.tolist(),
         },
     }
 
@@ -310,7 +311,11 @@ def _observed(value: Any, n: int, targets: tuple[int, ...]) -> Observed | None:
         raise Malformed(f"the sample of observations has rows beyond the {n} of the model.")
     y, order = array_of(sample["y"], "y of the sample", m, *targets), sample["order"]
     weights = _weights(sample.get("weights"), m, "weights of the sample")  # early files have none
-    return Observed(groups, Sample(rows, y, array_of(order, "order of the sample", m, least=0.0), weights))
+    factors = sample.get("factors")
+    if factors is not None:
+        factors = array_of(factors, "factors of the sample", m, least=1.0)
+    order = array_of(order, "order of the sample", m, least=0.0)
+    return Observed(groups, Sample(rows, y, order, weights, factors))
 
 
 def _calibration_value(calibration: Calibration) -> dict[str, Any]:
@@ -398,7 +403,7 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
             learning=how,
             candidates=candidates,
             function=function,
-            outliers=_outliers(learned.get("outliers"), plan.data.n),
+            outliers=_outliers(learned.get("outliers"), int(plan.data.counts.sum())),
         )
     except (KeyError, TypeError, ValueError, Malformed) as error:
         checkpoint.close()
@@ -408,7 +413,7 @@ def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperpara
 
 
 def _outliers(value: Any, n: int) -> np.ndarray | None:
-    """The factor on the noise of each row; None if no rows are outliers."""
+    """The factor on the noise of each of n observations; None if there are no outliers."""
     if value is None:
         return None
     count, g = len(value["rows"]), np.ones(n)

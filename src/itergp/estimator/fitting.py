@@ -16,7 +16,7 @@ from itergp.estimator.files import note_learned, open_checkpoint
 from itergp.estimator.hyperparameters import Hyperparameters, Plan, hyperparameters
 from itergp.estimator.inputs import check_flags, seed_of
 from itergp.estimator.names import translate_engine, translate_kernel, translate_mean
-from itergp.estimator.outliers import without_outliers
+from itergp.estimator.outliers import Each, without_outliers
 from itergp.estimator.placing import place
 from itergp.estimator.progress import Interrupts, Watch
 from itergp.estimator.schedules import (
@@ -87,9 +87,11 @@ def fit_rows(
         """The rows of the problem if noise is larger by these factors."""
         return _rows_of(asked, inputs, targets, (1.0 if weights is None else weights) / g, given)
 
-    def of_places(g: Array) -> Array:
-        """Factors of the rows of the problem, at all rows of the data."""
-        return g if len(g) == len(inputs) else g[places(inputs, given)]
+    def without(g: Array) -> Plan:
+        """The plan if the noise of outliers is larger by these factors: they do not set the mean either."""
+        w = (1.0 if weights is None else weights) / g
+        mean = translate_mean(asked["mean"], inputs, targets, w) if (g > 1).any() else plan.mean
+        return replace(plan, data=reweighted_rows(g), mean=mean)
 
     watch.checkpoint, found = open_checkpoint(checkpoint, plan)
     clock.lap("prepare")
@@ -98,20 +100,20 @@ def fit_rows(
         if found is None:
             with watch.task("learning" if plan.learns and np.any(plan.learnable) else None):
                 found = hyperparameters(plan, clock, watch)
+                every = unmerged(inputs, targets, weights)
                 if plan.varies:
-                    every = unmerged(inputs, targets, weights)
                     found = varying(plan, found, every, reweighted_rows, clock, watch)
                 if plan.robust:
-                    found = without_outliers(
-                        plan, found, lambda g: reweighted_rows(of_places(g)), clock, watch
-                    )
+                    where = None if plan.data.n == len(inputs) else places(inputs, given)
+                    found = without_outliers(plan, found, Each(every, where, without), clock, watch)
             note_learned(None if watch.interrupts.asked else watch.checkpoint, found)
-        g = None if found.outliers is None else of_places(found.outliers)
-        g = g if found.function is None else found.function(inputs)
+        g = found.outliers if found.function is None else found.function(inputs)
         if g is not None:
-            plan = replace(plan, data=reweighted_rows(g))
+            plan = (
+                replace(plan, data=reweighted_rows(g)) if found.outliers is None else without(found.outliers)
+            )
             weights = (1.0 if weights is None else weights) / g
-        observed = Observed.of(plan.data, inputs, targets, plan.groups, given, weights)
+        observed = Observed.of(plan.data, inputs, targets, plan.groups, given, weights, found.outliers)
         clock.lap("learn")
 
         def fitted(posterior: Posterior) -> Fit:

@@ -102,7 +102,7 @@ class Hyperparameters:
     learning: Learning = GIVEN
     candidates: tuple[Considered, ...] = ()  # where the kernel was chosen
     function: NoiseFunction | None = None  # where noise varies
-    outliers: np.ndarray | None = None  # the factor on the noise of each row, where some are outliers
+    outliers: np.ndarray | None = None  # the factor on the noise of each observation, where some are outliers
 
 
 def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:

@@ -2,7 +2,7 @@
 learned again without them."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,62 +11,87 @@ from itergp.estimator.clock import Clock
 from itergp.estimator.hyperparameters import Hyperparameters, Plan, centred_rows, hyperparameters, of_told
 from itergp.estimator.progress import Watch
 from itergp.learning.heldout import SURE
-from itergp.learning.outliers import outlying
+from itergp.learning.outliers import outlying, too_many
 from itergp.learning.run import OutOfTime
 from itergp.learning.varying import Errors, held_out_errors
+from itergp.posterior.holdout import with_the_others
 from itergp.validate import Array
 
-ROUNDS = 2  # what is small beside gross errors is seen when these are gone
+ROUNDS = 3  # what is small beside gross errors is seen when these are gone
+GROWN = 4.0  # by less than this, the noise of outliers is as it was
 
-Reweighted = Callable[[Array], Rows]  # the rows of the problem, for a factor on the noise of each
+
+@dataclass(frozen=True, eq=False)
+class Each:
+    """Single observations, of which some may be outliers: not the rows that they were merged into."""
+
+    data: Rows
+    where: Array | None  # the row of the problem that each went to; None: each is a row
+    without: Callable[[Array], Plan]  # rows and mean, for a factor on the noise of each observation
+
+    def errors(self, plan: Plan, g: Array, rows: Rows, held: Errors, each: Array) -> Errors:
+        """Of observations, each predicted by the others, those of its own row too, unless they are copies of
+        it. `held` has the errors of rows, and `each` the noise of the targets."""
+        own = centred_rows(plan, self.data)
+        where = np.arange(own.n) if self.where is None else self.where
+        share = np.minimum(own.precision / g / rows.precision[where], 1.0)
+        mean, latent, N = rows.Y - held.errors, held.latent, held.noise
+        found = with_the_others(mean[where], latent[where], rows.Y[where], own.Y, share, N[where])
+        return Errors(own.X, own.Y - found[0], found[1], np.multiply.outer(1.0 / own.precision, each))
 
 
 def without_outliers(
-    plan: Plan, found: Hyperparameters, rows: Reweighted, clock: Clock, watch: Watch
+    plan: Plan, found: Hyperparameters, each: Each, clock: Clock, watch: Watch
 ) -> Hyperparameters:
-    """Kernel and noise of the other rows, with the factors of all rows, where there are outliers and the
+    """Kernel and noise of the others, with the factors of all observations, where there are outliers and the
     others are predicted better without them. Whatever ends it, what was found before is valid."""
     if found.learned is None or not np.any(plan.learnable):
         return found
-    first, best, g = None, found, np.ones(plan.data.n)
+    first, best, g = None, found, np.ones(each.data.n)
     for _ in range(ROUNDS):
         if watch.interrupts.asked or clock.over:
             break
-        errors = _errors(plan, best, rows, g, clock, watch)
+        errors = _errors(each, best, g, clock, watch)
         if errors is None:
             break
         first = first or errors
-        more = outlying(errors.errors, errors.variances(np.zeros(len(g))))
-        if ((more > 1) == (g > 1)).all():
+        more = outlying(errors.errors, _ordinary(errors))
+        if ((more > 1) == (g > 1)).all() and (more <= GROWN * g).all():
             break
-        again = hyperparameters(replace(plan, data=rows(more)), clock, watch)
+        again = hyperparameters(each.without(more), clock, watch)
         if again.learned is None or again.learned.interrupted:
             break
         best, g = again, more
     if first is None or best is found:
         return found
-    last = _errors(plan, best, rows, g, clock, watch)
-    if last is None or not _better(first, last, g == 1):
+    last = _errors(each, best, g, clock, watch)
+    if last is None or too_many(last.errors, _ordinary(last)) or not _better(first, last, g == 1):
         return found
     return replace(best, outliers=g)
 
 
-def _errors(
-    plan: Plan, found: Hyperparameters, rows: Reweighted, g: Array, clock: Clock, watch: Watch
-) -> Errors | None:
-    """Of all rows, each predicted by others; None if there was no time."""
+def _errors(each: Each, found: Hyperparameters, g: Array, clock: Clock, watch: Watch) -> Errors | None:
+    """Of all observations, each predicted by others; None if there was no time."""
 
     def tick() -> None:
         if clock.over:
             raise OutOfTime
 
-    told = centred_rows(plan, rows(g))
+    plan = each.without(g)
+    told, noise = centred_rows(plan, plan.data), of_told(plan, found.noise)
     try:
         with watch.interrupts.raised():
-            noise = of_told(plan, found.noise)
-            return held_out_errors(told, g, found.kernel, noise, plan.seed, plan.compute, tick, told.n)
+            held = held_out_errors(
+                told, np.ones(told.n), found.kernel, noise, plan.seed, plan.compute, tick, told.n
+            )
     except (OutOfTime, KeyboardInterrupt):
         return None
+    return each.errors(plan, g, told, held, np.broadcast_to(noise, told.t))
+
+
+def _ordinary(errors: Errors) -> Array:
+    """Variances as if none were an outlier."""
+    return errors.variances(np.zeros(len(errors.X)))
 
 
 def _better(before: Errors, after: Errors, ordinary: Array) -> bool:

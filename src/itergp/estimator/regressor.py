@@ -40,7 +40,7 @@ from itergp.estimator.progress import (
 )
 from itergp.estimator.views import FittedAttributes
 from itergp.fitted import predictions
-from itergp.fitted.calibration import calibrated as calibrated_fit
+from itergp.fitted.scores import calibrated as calibrated_fit
 from itergp.fitted.units import Parts
 from itergp.posterior.uncertainty import Certificate
 from itergp.solver.state import Status

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Generic, TypeVar, overload
 
-from itergp.fitted.calibration import Calibration, calibrated
+from itergp.fitted.calibration import Calibration
 from itergp.fitted.fit import Fit
 from itergp.fitted.regime import regime
+from itergp.fitted.scores import calibrated
 
 T = TypeVar("T")
 

@@ -1,40 +1,24 @@
 """How far predictions were off at held-out rows, in their own standard deviations: the factor by which these
 are wrong, and intervals that hold whatever the distribution of the errors (cross-conformal).
 
-The rows are held out without a refit. What comes of it is about observations; the computational share of the
-variance is another matter, and stays what the theory says.
+What comes of it is about observations; the computational share of the variance is another matter, and stays
+what the theory says.
 """
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
 from itergp import brief
 from itergp.errors import InputError
-from itergp.fitted.fit import Fit
 from itergp.fitted.formats import counted, percent
-from itergp.fitted.observed import MOST, SEED, Sample, turns
-from itergp.fitted.points import FOLD_WORK, FOLDS, chosen_rows
-from itergp.posterior.combined import Posterior
-from itergp.posterior.holdout import (
-    WithoutFold,
-    exact_without,
-    exact_without_each,
-    inverse_factor,
-    with_targets,
-)
-from itergp.posterior.targets import TargetPosterior
 from itergp.validate import Array
 
 LEVELS = (0.5, 0.8, 0.95, 0.99)  # that are shown
-FOLD_ROWS = 4096  # that are held out together: their kernel matrix is formed
-APART = 0.01  # of the rows may be held out together, where folds are random
-FEWEST = 2  # units: one alone says nothing about the others
-NONE = 1e-13  # of the precision of a row: rounding alone
 ROUNDING = 1e-9  # of sums of weights, and of 2 / (1 - level)
+ROUNDED = 0.5  # units: numbers of rows differ by whole ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +64,12 @@ class Calibration:
                 f"level is {level!r}, and {self.units:,} {what} were held out; a conformal interval of that "
                 f"level needs {needed(level):,}. Use a lower level, more {what}, or a Gaussian interval."
             )
-        share = (1.0 - (1.0 - level) / 2.0) * (self.units + 1) / self.units - ROUNDING
-        return -_quantile(-self.scores[::-1], self.weights[::-1], share), _quantile(
-            self.scores, self.weights, share
-        )
+        room = (1.0 - level) / 2.0 * (self.units + 1) + ROUNDING * self.units
+        ends = _separate_ends if self.grouped else _ends
+        columns = zip(_columns(self.scores).T, self.units * _columns(self.weights).T, strict=True)
+        low, high = np.array([ends(Tail(-s[::-1], w[::-1]), Tail(s, w), room) for s, w in columns]).T
+        shape = self.scores.shape[1:]
+        return low.reshape(shape)[()], high.reshape(shape)[()]
 
     @staticmethod
     def of(scores: Array, groups: Array | None = None) -> "Calibration":
@@ -116,183 +102,46 @@ def sentence(calibration: Calibration) -> str:
     )
 
 
-def _quantile(scores: Array, weights: Array, share: float) -> Array:
-    """The least score at or below which this share of the weight lies; scores are sorted."""
-    index = (np.cumsum(weights, axis=0) < share).sum(axis=0)
-    index = np.minimum(index, len(scores) - 1)
-    return np.take_along_axis(scores, index[None], axis=0)[0]
+@dataclass(frozen=True, eq=False)
+class Tail:
+    """Scores in ascending order and their weights in units: what may lie beyond an upper end."""
+
+    scores: Array
+    weights: Array
+
+    def beyond(self, end: float) -> float:
+        return float(self.weights[self.scores > end].sum())
+
+    def end(self, room: float) -> float:
+        """The least score beyond which there is not more than this, if a new one is beyond it as well."""
+        index = int((np.cumsum(self.weights) < self.weights.sum() - (room - 1.0)).sum())
+        return float(self.scores[min(index, len(self.scores) - 1)])
+
+    def slack(self, room: float) -> float:
+        """What equal scores leave of the room, where the new one is not in this tail: the least score beyond
+        which there is not more than the room may be that of many, none of which are beyond it."""
+        return room - self.beyond(self.end(room + 1.0))
 
 
-# Learned from a fit.
+def _separate_ends(lower: Tail, upper: Tail, room: float) -> tuple[float, float]:
+    return -lower.end(room), upper.end(room)
 
 
-def calibrated(fit: Fit) -> Fit:
-    """The fit with its calibration: that which it has, or that of its held-out rows."""
-    return fit if fit.calibration is not None else replace(fit, calibration=learned(fit))
+def _ends(lower: Tail, upper: Tail, room: float) -> tuple[float, float]:
+    """Each end leaves out as much, unless scores are equal.
 
-
-def learned(fit: Fit) -> Calibration:
-    if fit.observed is None:
-        raise InputError(
-            "This model has no calibration, and cannot learn it: its file is of an earlier version, or was "
-            "saved with refinable=False before `calibration_` was asked for. Fit it again, or use Gaussian "
-            "intervals and calibrated=False."
-        )
-    if isinstance(fit.posterior, TargetPosterior):
-        posteriors: tuple[Posterior, ...] = fit.posterior.each
-    else:
-        posteriors = (with_targets(fit.posterior),)
-    grouped = fit.observed.groups is not None
-    scores = _of_groups(fit, posteriors) if grouped else _of_rows(fit, posteriors)
-    if scores.units < FEWEST:
-        raise InputError(
-            f"This model has {scores.units} {'group' if grouped else 'row'}; at least {FEWEST} are needed to "
-            "learn its calibration from those that are held out."
-        )
-    return scores
-
-
-def _of_rows(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
-    """Single observations. One of several at the same place is predicted with the others there."""
-    n, observed = posteriors[0].problem.n, fit.observed
-    assert observed is not None
-    rows = chosen_rows(n, MOST) if observed.sample is None else observed.sample.rows
-    distinct, place = np.unique(rows, return_inverse=True)
-    exact, number = posteriors[0].rank == n, max(FOLDS, math.ceil(distinct.size / (APART * n)))
-    folds = [] if exact else _random_folds(distinct, min(number, _affordable_folds(posteriors)))
-    found, first = [], 0
-    for posterior in posteriors:
-        mean, latent = _held_out(posterior, folds, distinct, fit.neighbours)
-        own = _columns(posterior.problem.y[rows])
-        y = own if observed.sample is None else _columns(observed.sample.y)[:, first : first + own.shape[1]]
-        share, N = _shares(fit, rows, observed.sample), posterior.problem.N[rows]
-        mean, latent = _with_the_others(mean[place], latent[place], own, y, share, N)
-        found.append(_standardised(y - mean, latent + N / share))
-        first += own.shape[1]
-    return Calibration.of(_shaped(found, fit))
-
-
-def _of_groups(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
-    """Some rows of each group, from which all of its rows are held out."""
-    assert fit.observed is not None
-    assert fit.observed.groups is not None
-    n, groups = posteriors[0].problem.n, fit.observed.groups
-    rng = np.random.default_rng([SEED, 3])
-    exact = posteriors[0].rank == n
-    folds = _group_folds(groups, rng, groups.size if exact else min(FOLDS, _affordable_folds(posteriors)))
-    out, sample = np.sort(np.concatenate(folds)), fit.observed.sample
-    if sample is None:
-        each = math.ceil(MOST / np.unique(groups[out]).size)
-        shuffled = rng.permutation(out)
-        rows = np.sort(shuffled[turns(groups[shuffled], np.arange(out.size)) < each])
-    else:
-        sample = sample.some(np.isin(sample.rows, out))
-        rows = sample.rows
-    distinct, place = np.unique(rows, return_inverse=True)
-    found, first = [], 0
-    for posterior in posteriors:
-        mean, latent = _held_out(posterior, folds, distinct, fit.neighbours)
-        own = _columns(posterior.problem.y[rows])
-        y = own if sample is None else _columns(sample.y)[:, first : first + own.shape[1]]
-        noise = posterior.problem.N[rows] / _shares(fit, rows, sample)
-        found.append(_standardised(y - mean[place], latent[place] + noise))
-        first += own.shape[1]
-    return Calibration.of(_shaped(found, fit), groups[rows])
-
-
-def _held_out(posterior: Posterior, folds: list[Array], rows: Array, neighbours: int) -> tuple[Array, Array]:
-    """Means (m, t) and latent variances (m,) of rows, each from those outside its fold; without folds, the
-    exact GP from all others."""
-    if not folds:
-        mean, latent = exact_without_each(posterior, rows)
-        return _columns(mean), latent
-    exact = posterior.rank == posterior.problem.n
-    predicted: Iterable[WithoutFold | tuple[Array, Array]] = (
-        _exact_folds(posterior, folds) if exact else (WithoutFold.of(posterior, F) for F in folds)
-    )
-    means, latent = np.empty((rows.size, posterior.problem.targets)), np.empty(rows.size)
-    for F, found in zip(folds, predicted, strict=True):
-        asked = np.flatnonzero(np.isin(rows, F))
-        which = np.searchsorted(F, rows[asked])
-        if isinstance(found, WithoutFold):
-            mean, latent[asked] = found.predicted(neighbours, which)
-        else:
-            mean, latent[asked] = found[0][which], found[1][which]
-        means[asked] = _columns(mean)
-    return means, latent
-
-
-def _exact_folds(posterior: Posterior, folds: list[Array]) -> Iterator[tuple[Array, Array]]:
-    """Mean and latent variance at each fold; one triangular solve serves many of them."""
-    batch = np.cumsum([F.size for F in folds]) // FOLD_ROWS
-    for number in np.unique(batch):
-        some = [folds[k] for k in np.flatnonzero(batch == number)]
-        E = inverse_factor(posterior, np.concatenate(some))
-        for F, end in zip(some, np.cumsum([F.size for F in some]), strict=True):
-            yield exact_without(posterior, F, E[:, end - F.size : end])
-
-
-def _shares(fit: Fit, rows: Array, sample: Sample | None) -> Array:
-    """w / W: the share of each observation in the precision of its row, so its noise is N W / w."""
-    if sample is None:
-        return np.ones(rows.size)
-    counts = fit.counts[rows]
-    if sample.weights is None:
-        return 1.0 / counts
-    return np.where(counts > 1, np.minimum(sample.weights / fit.data.precision[rows], 1.0), 1.0)
-
-
-def _with_the_others(
-    mean: Array, latent: Array, together: Array, y: Array, share: Array, N: Array
-) -> tuple[Array, Array]:
-    """Given also the others at the same place: of all with the mean `together` and noise N, those without y,
-    which has this share of the precision. Others whose share is rounding say nothing."""
-    several = 1.0 - share > NONE
-    others = np.where(several, 1.0 - share, 1.0)
-    rest = together + (share / others)[:, None] * (together - y)
-    total = latent + N / others
-    gain = np.where(several & (total > 0), latent / np.where(total > 0, total, 1.0), 0.0)
-    return mean + gain[:, None] * (rest - mean), (1.0 - gain) * latent
-
-
-def _affordable_folds(posteriors: tuple[Posterior, ...]) -> int:
-    """So that their factorisations take a second or two."""
-    work = len(posteriors) * max(1, posteriors[0].rank) ** 3
-    return max(2, int(FOLD_WORK / work))
-
-
-def _random_folds(rows: Array, number: int) -> list[Array]:
-    fold = np.random.default_rng([SEED, 1]).permutation(np.arange(rows.size) % number)
-    return [rows[fold == k] for k in range(min(number, rows.size))]
-
-
-def _group_folds(groups: Array, rng: np.random.Generator, number: int) -> list[Array]:
-    """Whole groups in random order, in at most so many folds: each goes where there are the fewest rows, as
-    long as there is room. In as many folds as there are groups, each has its own."""
-    names, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    if sizes.min() > FOLD_ROWS:
-        raise InputError(
-            f"groups have at least {sizes.min():,} rows; at most {FOLD_ROWS:,} can be held out together "
-            "without a refit. Use smaller groups, or Gaussian intervals and calibrated=False."
-        )
-    number = min(number, names.size)
-    fold, filled = np.full(names.size, -1), np.zeros(number, dtype=np.intp)
-    for k in rng.permutation(names.size):
-        emptiest = int(filled.argmin())
-        if filled[emptiest] + sizes[k] > FOLD_ROWS:
-            continue
-        fold[k], filled[emptiest] = emptiest, filled[emptiest] + sizes[k]
-    return [np.flatnonzero(fold[group] == k) for k in range(number) if filled[k]]
-
-
-def _standardised(errors: Array, variance: Array) -> Array:
-    return errors / np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))[:, None]
-
-
-def _shaped(found: list[Array], fit: Fit) -> Array:
-    """Scores of all targets, in the shape of y."""
-    scores = np.concatenate(found, axis=1)
-    return scores.reshape(len(scores), *fit.scaling.y_mean.shape)
+    An end takes all scores that are equal to it. If many are, as those of copies of a record, it leaves out
+    far less than its room, and the other end may leave out the rest. It does if this slack is larger than its
+    own could be, wherever the new score is: so whichever of the scores is the new one, the same is done, and
+    the level holds. (A new group could be in both tails, so groups have separate ends.)
+    """
+    low, high = lower.end(room), upper.end(room)
+    below, above = lower.slack(room), upper.slack(room)
+    if below > room - upper.beyond(high) + ROUNDED:
+        high = upper.end(room + below)
+    elif above > room - lower.beyond(low) + ROUNDED:
+        low = lower.end(room + above)
+    return -low, high
 
 
 def _columns(values: Array) -> Array:

@@ -21,41 +21,45 @@ class Sample:
     rows: Array  # (m,) of the problem, where each observation went
     y: Array  # (m,) or (m, t) in scaled units, its own
     order: Array  # (m,) its random number
-    weights: Array | None = (
-        None  # (m,) its precision in units of 1 / noise; None: an equal share of its row's
-    )
+    # (m,) its precision in units of 1 / noise; None: an equal share of its row's
+    weights: Array | None = None
+    # (m,) by what factor its noise is larger than that of a new one, as an outlier's is; None: 1
+    factors: Array | None = None
 
     __repr__ = brief.call
 
     @staticmethod
     def drawn(
-        rows: Array, y: Array, before: int = 0, of: Array | None = None, weights: Array | None = None
+        rows: Array,
+        y: Array,
+        before: int = 0,
+        of: Array | None = None,
+        weights: Array | None = None,
+        factors: Array | None = None,
     ) -> "Sample":
         """Of observations of which `before` others came first. `of` has the group of each: then the first of
         each group come before any second."""
         order = np.random.default_rng([SEED, 2, before]).random(len(y))
         if of is not None:
             order = order + turns(of, order)
-        return Sample(rows, y, order, weights).some(_lowest(order))
+        return Sample(rows, y, order, weights, factors).some(_lowest(order))
 
     def some(self, chosen: Array) -> "Sample":
-        weights = None if self.weights is None else self.weights[chosen]
-        return Sample(self.rows[chosen], self.y[chosen], self.order[chosen], weights)
+        weights, factors = (None if part is None else part[chosen] for part in (self.weights, self.factors))
+        return Sample(self.rows[chosen], self.y[chosen], self.order[chosen], weights, factors)
 
     def joined(self, more: "Sample") -> "Sample":
         rows, y, order = (
             np.concatenate([getattr(self, name), getattr(more, name)]) for name in ("rows", "y", "order")
         )
-        weights = None
-        if self.weights is not None or more.weights is not None:
-            parts = (self, more)
-            weights = np.concatenate([np.ones(len(p.y)) if p.weights is None else p.weights for p in parts])
-        return Sample(rows, y, order, weights).some(_lowest(order))
+        weights = _joined(self.weights, more.weights, len(self.y), len(more.y))
+        factors = _joined(self.factors, more.factors, len(self.y), len(more.y))
+        return Sample(rows, y, order, weights, factors).some(_lowest(order))
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Groups, if rows have any; and a sample, unless each row is one observation."""
+    """Groups, if rows have any; and a sample, unless each row is one observation and none is an outlier."""
 
     groups: Array | None = None  # (n,), a number for each row of the problem
     sample: Sample | None = None
@@ -70,14 +74,15 @@ class Observed:
         groups: Array | None = None,
         apart: Array | None = None,
         weights: Array | None = None,
+        factors: Array | None = None,
     ) -> "Observed":
         """Of the observations X and y, in scaled units, that were merged into these rows; those that are
-        `apart` (a number for each) were not."""
-        if (data.counts == 1).all():
+        `apart` (a number for each) were not. `factors` are those of outliers, 1 for all others."""
+        if (data.counts == 1).all() and factors is None:
             return Observed(groups)
-        where = places(X, apart)
+        where = np.arange(data.n) if data.n == len(X) else places(X, apart)
         of = None if groups is None else groups[where]
-        return Observed(groups, Sample.drawn(where, y, of=of, weights=weights))
+        return Observed(groups, Sample.drawn(where, y, of=of, weights=weights, factors=factors))
 
     def after(
         self,
@@ -94,7 +99,7 @@ class Observed:
         if groups is not None:
             groups = np.concatenate([groups, np.full(new.n - old.n, groups.max() + 1)])
         unknown = self.sample is None and (old.counts > 1).any()  # early files, where rows have weights
-        if unknown or (new.counts == 1).all():
+        if unknown or (self.sample is None and (new.counts == 1).all()):
             return Observed(groups)
         known = self.sample or Sample.drawn(np.arange(old.n), old.y, of=self.groups)
         if known.weights is None and new.weights is not None:
@@ -105,6 +110,15 @@ class Observed:
             return Observed(groups, known)
         where = _places(old, X, new, apart)
         return Observed(groups, known.joined(replace(more, rows=where[more.rows])))
+
+
+def _joined(first: Array | None, more: Array | None, m: int, m_more: int) -> Array | None:
+    """Numbers of some observations, and of more; 1 where they have none."""
+    if first is None and more is None:
+        return None
+    return np.concatenate(
+        [np.ones(size) if part is None else part for part, size in ((first, m), (more, m_more))]
+    )
 
 
 def _places(old: Rows, X: Array, new: Rows, apart: Array | None) -> Array:

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from itergp.fitted.calibration import calibrated
 from itergp.fitted.fit import Fit
+from itergp.fitted.scores import calibrated
 from itergp.fitted.shares import mathematical_factors
 from itergp.fitted.units import Parts, Unscaled
 from itergp.posterior.at import At, LocalAt

@@ -18,6 +18,8 @@ from itergp.posterior.bounds import Bounds, System, batches, bounded, initial, j
 from itergp.posterior.combined import Posterior
 from itergp.posterior.local import LocalActions, candidates
 
+NONE = 1e-13  # of the precision of a row: rounding alone
+MOST_OF_IT = 0.99  # of what is known at a place
 MIXED = 1e-4  # ratio of taus: within one precision they hardly differ by more
 # of the subtracted terms, over |G|; at most 4.2 of these units were measured
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -151,6 +153,44 @@ def exact_without_each(posterior: Posterior, rows: np.ndarray) -> tuple[np.ndarr
     k0 = problem.prior.var(X)
     latent = np.clip(1.0 / a - problem.N[rows], problem.variance_floor(k0), k0)
     return problem.with_prior_mean(X, problem.b[rows] - (v.T / a).T), latent
+
+
+def without_observation(
+    posterior: Posterior, rows: np.ndarray, y: np.ndarray, noise: np.ndarray, neighbours: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """At rows that are the means of several observations: as predictions there are, less one observation y of
+    that noise; and where that is known.
+
+    A row is one of the local actions at its own place, so its observations are known one by one beside what
+    the others say, and one of them is taken back: 1 / v' = 1 / v - 1 / noise. Not known where a row is not
+    among its neighbours, or where next to nothing is left without the observation.
+    """
+    distinct, place = np.unique(rows, return_inverse=True)
+    W = posterior._solve(products(posterior, distinct).T)  # k(X, X_rows) is not multiplied again
+    at = posterior.at(posterior.problem.X[distinct]).knowing(W=W).local(neighbours)
+    mean, variance = at.mean.reshape(distinct.size, -1)[place], at.var[place]
+    known = (distinct[:, None] == at.J).any(axis=1)[place] & (variance < MOST_OF_IT * noise)
+    gain = np.where(known, variance / np.where(known, noise - variance, 1.0), 0.0)
+    return mean + gain[:, None] * (mean - y), (1.0 + gain) * variance, known
+
+
+def with_the_others(
+    mean: np.ndarray,
+    latent: np.ndarray,
+    together: np.ndarray,
+    y: np.ndarray,
+    share: np.ndarray,
+    N: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means and latent variances (m, t) given also the others at the same place: of all with the mean
+    `together` and noise N, those without y, which has this share of the precision. Others whose share is
+    rounding say nothing."""
+    several = 1.0 - share > NONE
+    others = np.where(several, 1.0 - share, 1.0)[:, None]
+    rest = together + share[:, None] / others * (together - y)
+    total = latent + N / others
+    gain = np.where(several[:, None] & (total > 0), latent / np.where(total > 0, total, 1.0), 0.0)
+    return mean + gain * (rest - mean), (1.0 - gain) * latent
 
 
 def exact_variance_without(posterior: Posterior, L: np.ndarray, F: np.ndarray) -> np.ndarray:

@@ -20,13 +20,23 @@ def noise(target: Target) -> Json | None:
     z = standardised(target.y, target.means[-1], target.variances[-1])
     if z.size < FEWEST or not z.any():
         return None
-    varies, tails = _varies(target, z), _tails(z)
-    learned = target.subject.fit.noise_function is not None
-    return {
-        "varies": varies,
-        "tails": tails,
-        "sentences": [_varies_words(varies, learned), _tails_words(tails)],
-    }
+    fit, asked = target.subject.fit, target.subject.fit.asked["noise"]
+    varies, tails = _varies(target, z), _tails(_of_observations(target, z))
+    sentences = [
+        _varies_words(varies, fit.noise_function is not None),
+        _tails_words(tails, isinstance(asked, str) and asked == "robust"),
+    ]
+    return {"varies": varies, "tails": tails, "sentences": sentences}
+
+
+def _of_observations(target: Target, z: np.ndarray) -> np.ndarray:
+    """Errors of single observations: the mean of many at one place is close to normal, whatever they are.
+    Where held-out rows are such means, the scores of the calibration."""
+    subject = target.subject
+    merged = subject.seen.points.source != "test data" and bool((subject.fit.counts > 1).any())
+    if not merged or subject.calibration is None:
+        return z
+    return subject.calibration.scores.reshape(subject.calibration.scores.shape[0], -1)[:, target.number]
 
 
 def _varies(target: Target, z: np.ndarray) -> Json:
@@ -88,15 +98,15 @@ def _varies_words(found: Json, learned: bool) -> str:
     return f"Squared errors depend on the inputs: {number}. {what}"
 
 
-def _tails_words(found: Json) -> str:
+def _tails_words(found: Json, robust: bool) -> str:
     number = (
         f"{percent(found['beyond'])} of the errors lie beyond three standard deviations, where a normal "
         f"distribution has {percent(found['expected'])} (excess kurtosis {found['kurtosis']:.2g}"
     )
     if found["p"] >= SURE:
         return f"Tails are not heavier than those of a normal distribution: {number})."
+    what = '; or `noise="robust"`, if the largest errors are mistakes in the data.'
     return (
         f"Tails are heavier than those of a normal distribution: {number}, p = {found['p']:.1g}). Use "
-        '`interval(X, method="conformal")`, which holds its level for any shape; or `noise="robust"`, if the '
-        "largest errors are mistakes in the data."
+        f'`interval(X, method="conformal")`, which holds its level for any shape{"." if robust else what}'
     )

@@ -7,9 +7,10 @@ from functools import cached_property
 import numpy as np
 
 from itergp.errors import InputError
-from itergp.fitted.calibration import Calibration, calibrated
+from itergp.fitted.calibration import Calibration
 from itergp.fitted.fit import Fit
 from itergp.fitted.relevance import Relevance, relevances
+from itergp.fitted.scores import calibrated
 from itergp.fitted.seen import Seen
 from itergp.posterior.combined import Posterior
 from itergp.posterior.targets import TargetPosterior
