@@ -56,7 +56,7 @@ def folder(tmp_path_factory):
 
 def test_what_was_done_to_a_table_is_said_once_and_is_in_the_json(folder):
     values, said = json.loads((folder / "fit.json").read_text()), (folder / "fit.txt").read_text()
-    assert len(values["notes"]) == 7
+    assert len(values["notes"]) == 8
     for note, part in zip(
         values["notes"],
         (
@@ -65,6 +65,7 @@ def test_what_was_done_to_a_table_is_said_once_and_is_in_the_json(folder):
             "'y' has thousands separators: 1.000,00 is read as 1000",
             "'day' is a date, used as: days since 2021-03-01, weekday",
             "'wet' has missing values (7)",
+            "can be far too narrow",
             "'heat' has missing values (9)",
             "rows without the target 'y' are left out: 5",
         ),

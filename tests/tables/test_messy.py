@@ -14,6 +14,7 @@ from itergp import InputError, StorageError
 from itergp.tables import Inputs, Layout, read_table, training
 from itergp.tables.dates import days
 from itergp.tables.frames import frame_inputs
+from itergp.tables.layout import TAKEN_AS_KNOWN
 from itergp.tables.numbers import number
 
 GERMAN = "a;b;y\r\n1,5;2.000,25;3\r\n-,5;10;1.234.567\r\n"
@@ -248,8 +249,9 @@ def test_the_median_stands_for_what_is_missing_and_an_input_says_where(tmp_path)
     layout, X, _, said = read(written(tmp_path, HOLES), "y", (), ["colour"], missing="impute")
     assert layout.inputs == ["a", "a is missing", "colour=blue", "colour=red", "colour is missing"]
     np.testing.assert_array_equal(X, [[1, 0, 0, 1, 0], [3, 1, 1, 0, 0], [3, 0, 0, 0, 1], [3, 1, 0, 1, 0]])
-    assert said[:2] == [
+    assert said[:3] == [
         "'a' has missing values (2): 3, the median of the fit, stands for them, and an input says where.",
+        TAKEN_AS_KNOWN,
         "'colour' has missing values (1): a category of their own.",
     ]
     assert Layout.from_json(json.loads(json.dumps(layout.as_json()))) == layout
@@ -265,6 +267,7 @@ def test_what_was_never_missing_in_the_fit_is_filled_and_said_to_have_no_indicat
     assert inputs.notes.sentences() == [
         "'a' has missing values (1): 5, the median of the fit, stands for them, but no input says where: the "
         "fit had none.",
+        TAKEN_AS_KNOWN,
         "'c' has missing values (1): of no category, since the fit had none of them.",
     ]
 

@@ -14,6 +14,10 @@ from itergp.tables.feature import MISSING, Feature, feature_of
 from itergp.tables.numbers import DECIMALS
 from itergp.tables.table import DATES, INDEX, NUMBERS, TEXT, Head, Table
 
+TAKEN_AS_KNOWN = (
+    "intervals of such rows take what was filled in for known, and can be far too narrow. Compare them with "
+    "known targets (`itergp report --data`), or fit with --missing drop."
+)
 VERSION = 2
 ADVICE = "It was a number in the fit. --skip-bad leaves such rows out."
 
@@ -314,3 +318,5 @@ def _note_filled(table: Table, feature: Feature, count: int) -> None:
         flag = "and an input says where" if feature.indicator else "but no input says where: the fit had none"
         said += f"{middle}, the median of the fit, stands for them, {flag}."
     table.notes.add(("missing", feature.name), said, count)
+    if feature.categories is None:
+        table.notes.add(("filled in", ""), TAKEN_AS_KNOWN)
