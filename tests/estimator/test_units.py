@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor, kernels as skl
 
-from itergp import RBF, IterGPRegressor, LearningWarning, Linear, Matern32, Periodic
+from itergp import RBF, Constant, IterGPRegressor, LearningWarning, Linear, Matern32, Periodic
+from itergp.fitted.relevance import relevances
 
 
 def seasons(n=120, seed=0):
@@ -109,3 +110,53 @@ def test_lengthscales_of_the_size_of_the_data_and_periods_of_a_season_are_no_rea
         for kernel in (RBF(50.0) + 0.1 * Periodic(1.0, 1.0), "matern32", RBF(0.02)):
             IterGPRegressor(kernel, noise=0.01, learn=False).fit(X, y)
         IterGPRegressor(RBF(1e-4), noise=0.01, learn=False, normalize=False).fit(X, y)
+
+
+def test_a_plane_is_fitted_whatever_the_units():
+    """A feature in nanometres counts beside one in hertz: the mean is the same plane as after
+    standardising."""
+    rng = np.random.default_rng(5)
+    Z, at, unit = rng.normal(size=(100, 2)), rng.normal(size=(20, 2)), np.array([5e-7, 1e9])
+    y = 4 + 3 * Z[:, 0] - 2 * Z[:, 1] + 0.1 * rng.normal(size=100)
+    how = {"mean": "linear", "noise": 0.01, "learn": False}
+    plain = IterGPRegressor(0.05 * Matern32([0.1, 0.1]), **how).fit(Z, y)
+    scaled = IterGPRegressor(0.05 * Matern32(0.1 * unit), **how).fit(Z * unit, y)
+    np.testing.assert_allclose(scaled.predict(at * unit), plain.predict(at), rtol=1e-9)
+
+
+def test_blocks_do_not_depend_on_units():
+    """groups="blocks" are blocks in all features, not strips along the one with the smallest unit."""
+    rng = np.random.default_rng(6)
+    Z, unit = rng.uniform(-2, 2, (500, 2)), 2.0 ** np.array([0, 20])
+    y = np.sin(Z[:, 0]) + Z[:, 1] + 0.1 * rng.normal(size=500)
+    found = [
+        IterGPRegressor(1.0 * Matern32(u), noise=0.01, learn=False)
+        .fit(Z * u, y, groups="blocks")
+        .fit_.observed
+        for u in (np.ones(2), unit)
+    ]
+    np.testing.assert_array_equal(found[0].groups, found[1].groups)
+
+
+def test_what_is_learned_beside_a_constant_does_not_depend_on_units():
+    """Nearest rows are those of the other parts: a constant has no metric."""
+    rng = np.random.default_rng(7)
+    Z, unit = rng.uniform(-2, 2, (300, 2)), np.array([1.0, 1e6])
+    y = np.sin(2 * Z[:, 0]) * np.cos(1.5 * Z[:, 1]) + 0.1 * rng.normal(size=300)
+    found = [
+        IterGPRegressor(1.0 * Matern32(u) + Constant(1.0), learn="neighbours").fit(Z * u, y).kernel_
+        for u in (np.ones(2), unit)
+    ]
+    plain, scaled = (kernel.left.kernel.lengthscale for kernel in found)
+    np.testing.assert_allclose(scaled / unit, plain, rtol=1e-4)
+
+
+def test_a_constant_feature_has_no_unit_to_doubt_and_no_relevance():
+    """Whatever its lengthscale is, no warning compares it with a spread, and it is the least relevant."""
+    rng = np.random.default_rng(8)
+    X = np.column_stack([1e-12 * rng.normal(size=60), np.full(60, 3e-10)])
+    model = IterGPRegressor(1.0 * Matern32([1e-12, 1e-14]), noise=0.01, learn=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, np.sin(2e12 * X[:, 0]))
+    assert [(one.feature, one.value) for one in relevances(model.fit_)] == [(0, 1.0), (1, 0.0)]

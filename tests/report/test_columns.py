@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from itergp import IterGPRegressor
+from itergp import IterGPRegressor, Matern32
 from itergp.report import numbers
 
 PAIRS = np.array([["Gentoo", "Biscoe"], ["Adelie", "Dream"], ["Adelie", "Torgersen"]])
@@ -50,3 +50,13 @@ def test_columns_of_zeros_and_ones_that_are_no_category_stay_numbers():
     values = numbers(model.fit_)["targets"][0]
     assert {s["feature"] for s in values["slices"]} == {"x1", "x2", "x3"}
     assert {x for row in values["worst"] for x in row["features"].values()} == {0.0, 1.0}
+
+
+def test_small_units_are_not_zeros():
+    """Where a feature is held is told in its own units: picofarads in farads are not 0."""
+    rng = np.random.default_rng(2)
+    X = np.column_stack([rng.uniform(4e-12, 6e-12, 81), rng.normal(size=81)])
+    model = IterGPRegressor(1.0 * Matern32([1e-12, 1.0]), noise=0.05, learn=False).fit(X, X[:, 1])
+    along = {line["feature"]: line["held_at"] for line in numbers(model.fit_)["targets"][0]["slices"]}
+    told = float(along["x2"].partition("x1 = ")[2].rstrip("."))
+    np.testing.assert_allclose(told, np.median(X[:, 0]), rtol=1e-2)

@@ -26,7 +26,7 @@ from itergp.estimator.schedules import (
     policy_for,
     without_passes,
 )
-from itergp.estimator.units import scaling_for
+from itergp.estimator.units import equally_spread, scaling_for
 from itergp.estimator.varying import varying
 from itergp.fitted.first_rows import FirstRows, telling
 from itergp.fitted.fit import Fit, Noise, Trace
@@ -79,7 +79,7 @@ def fit_rows(
         basis = Basis.empty(plan.data.n, plan.compute.columns(plan.data.n))
         require_actions(basis, plan.policy, min(clock.budget.actions, plan.data.n))
     residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), inputs, targets)
-    plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(groups, inputs, plan.data))
+    plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(asked, groups, inputs, plan.data))
     each = in_blocks(plan, inputs) if isinstance(groups, str) else groups
     first = FirstRows.of(X, y, residual, plan.learns, before, weights, each)
 
@@ -265,12 +265,12 @@ def _rows_of(
 # Its parts.
 
 
-def of_rows(groups: Array | str | None, X: Array, data: Rows) -> Array | None:
+def of_rows(asked: Mapping[str, Any], groups: Array | str | None, X: Array, data: Rows) -> Array | None:
     """The group of each row of the problem; rows are merged within groups alone."""
     if groups is None:
         return None
     if isinstance(groups, str):
-        return blocks(data.X)
+        return blocks(equally_spread(asked, data.X))
     return groups if len(data.X) == len(X) else groups[first_places(X, groups)]
 
 

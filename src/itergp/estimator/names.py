@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from itergp.data.spread import centre_and_spread
 from itergp.errors import InputError
 from itergp.learning.candidates import FIRST, PROFILES, start_of
 from itergp.prior.kernel import Kernel
@@ -102,12 +103,13 @@ def translate_mean(mean: Any, X: Array, y: Array, weights: Array | None = None) 
         return Zero()
     if mean == "constant":
         return ConstantMean(y.mean(axis=0) if weights is None else np.average(y, axis=0, weights=weights))
-    A = np.column_stack([X, np.ones(len(X))])
+    unit = np.exp2(np.rint(np.log2(centre_and_spread(X)[1])))  # least squares drop what is 1e-13 of the rest
+    A = np.column_stack([X / unit, np.ones(len(X))])
     if weights is not None:
         root = np.sqrt(weights / weights.max())
         A, y = root[:, None] * A, (root * y.T).T
     plane = np.linalg.lstsq(A, y, rcond=None)[0]
-    return LinearMean(plane[:-1], plane[-1])
+    return LinearMean((plane[:-1].T / unit).T, plane[-1])
 
 
 # scikit-learn's kernels, as sums of terms.

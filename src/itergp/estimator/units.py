@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from itergp import brief
+from itergp.data.spread import centre_and_spread
 from itergp.errors import LearningWarning
 from itergp.estimator.names import in_units_of_inputs, translate_kernel
+from itergp.fitted.first_rows import constant
 from itergp.fitted.units import Scaling
 from itergp.prior.kernel import Kernel, Term
 from itergp.prior.stationary import Periodic
@@ -24,18 +26,26 @@ def scaling_for(asked: Mapping[str, Any], X: Array, y: Array, weights: Array | N
         return Scaling.none(X, y)
     scaling = Scaling.of(X, y, weights)
     if in_units_of_inputs(asked["kernel"]):
-        warn_of_units(translate_kernel(asked["kernel"], X.shape[1]).kernel, scaling.x_scale)
+        spread = np.where(constant(X), np.nan, scaling.x_scale)
+        warn_of_units(translate_kernel(asked["kernel"], X.shape[1]).kernel, spread)
         return scaling.keeping_inputs()
     return scaling
 
 
+def equally_spread(asked: Mapping[str, Any], X: Array) -> Array:
+    """Inputs as distances between rows need them, where no kernel has a say: in the units of X, a feature in
+    metres would count for nothing beside one in pascals."""
+    own_units = asked["normalize"] and in_units_of_inputs(asked["kernel"])
+    return X / centre_and_spread(X)[1] if own_units else X
+
+
 def warn_of_units(kernel: Kernel, spread: Array) -> None:
     """Say where a lengthscale or a period is so far from the spread of its feature that its unit is
-    probably another."""
+    probably another. That of a constant feature is NaN: any lengthscale suits it."""
     for term in kernel.terms():
         for name, values in _lengths(term):
             own = spread if term.columns is None else spread[list(term.columns)]
-            ratio = np.broadcast_to(np.asarray(values, dtype=np.float64) / own, own.shape)
+            ratio = np.where(np.isnan(own), 1.0, np.asarray(values, dtype=np.float64) / own)
             worst = int(np.argmax(np.abs(np.log(ratio))))
             if 1 / FAR <= ratio[worst] <= FAR:
                 continue

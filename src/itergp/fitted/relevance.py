@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from itergp.data.spread import centre_and_spread
+from itergp.fitted.first_rows import constant
 from itergp.fitted.fit import Fit
 from itergp.linalg.gram import Gram
 from itergp.prior.parameters import parameters
@@ -50,8 +51,10 @@ def _values(gram: Gram, scaled: bool) -> tuple[np.ndarray, np.ndarray | None]:
     d = X.shape[1]
     if len(scales) == 1 and np.size(scales[0]) == d:
         lengthscales = np.atleast_1d(np.asarray(scales[0], dtype=np.float64))
-        per_spread = lengthscales if scaled else lengthscales / centre_and_spread(X)[1]
-        return (1.0 / per_spread) * per_spread.min(), lengthscales
+        if scaled:
+            return (1.0 / lengthscales) * lengthscales.min(), lengthscales
+        found = np.where(constant(X), 0.0, centre_and_spread(X)[1]) / lengthscales
+        return found / found.max() if found.max() > 0 else np.ones(d), lengthscales
     centre = np.median(X, axis=0)[None, :]
     moved = np.repeat(centre, d, axis=0) + np.diag(X.std(axis=0))
     k = gram.dense(centre, moved)[0]

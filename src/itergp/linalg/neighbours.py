@@ -8,6 +8,7 @@ import numpy as np
 
 from itergp.linalg.libraries import workers
 from itergp.prior.kernel import Kernel
+from itergp.prior.stationary import Constant
 
 FEW, MANY = (
     16,
@@ -30,6 +31,8 @@ def coordinates(kernel: Kernel, X: np.ndarray) -> np.ndarray:
         return embedded
     terms = kernel.terms()
     if terms[0].kernel is not kernel:
+        # a constant has no metric, and X as it is would drown the others where its units are large
+        terms = [term for term in terms if not isinstance(term.kernel, Constant)] or terms
         return np.concatenate([coordinates(term.kernel, term.of(X)) for term in terms], axis=1)
     inner = [value for value in vars(kernel).values() if isinstance(value, Kernel)]
     if inner:  # a user's composite kernel

@@ -52,7 +52,7 @@ def columns(X: np.ndarray, scaling: Scaling, names: Sequence[str], order: Sequen
 def _column(X: np.ndarray, scaling: Scaling, names: Sequence[str], numbers: tuple[int, ...]) -> Column:
     if len(numbers) == 1:
         j = numbers[0]
-        unit = float(scaling.x_scale[j] * max(np.abs(X[:, j]).max(initial=0.0), 1.0))
+        unit = float(np.abs(scaling.x_mean[j] + scaling.x_scale[j] * X[:, j]).max(initial=0.0))
         return Column(names[j], numbers, unit=unit)
     own = [names[j] for j in numbers]
     first, last = min(own), max(own)  # what these two share, all of them do
