@@ -243,3 +243,19 @@ def test_the_mean_and_threads_are_those_asked_for(folder, tmp_path):
     model = IterGPRegressor.load(tmp_path / "m.itergp")
     assert model.threads == 1
     assert type(model.posterior_.problem.prior.mean_function).__name__ == "LinearMean"
+
+
+def test_a_frame_with_just_the_columns_of_a_table_of_numbers_is_encoded_too(tmp_path):
+    """Holes are filled and text is read as on the command line, whether or not other columns are there."""
+    pd = pytest.importorskip("pandas")
+    (tmp_path / "a.csv").write_text(
+        "a,b,y\n" + "".join(f"{i % 7},{i % 5},{i % 7 + i % 5}\n" for i in range(40))
+    )
+    model = tmp_path / "m.itergp"
+    succeed("fit", tmp_path / "a.csv", "--target", "y", "--missing", "impute", *QUICK, "--out", model)
+    (tmp_path / "new.csv").write_text("a,b\n1,2\n,3\n")
+    said = json.loads(succeed("predict", model, tmp_path / "new.csv", "--json").stdout)
+    loaded = IterGPRegressor.load(model)
+    frame = pd.DataFrame({"a": [1.0, np.nan], "b": [2.0, 3.0]})
+    for given in (frame, frame.assign(other=1), frame.astype(str)):
+        np.testing.assert_array_equal(loaded.predict(given), said["predictions"]["mean"])

@@ -437,3 +437,68 @@ def test_files_of_the_first_version_are_read():
     value = {"version": 1, "target": {"name": "y", "place": 1}, "features": [old], "width": 2}
     layout = Layout.from_json(value | {"header": True, "dropped": []})
     assert (layout.inputs, layout.missing, layout.decimal) == (["a"], "refuse", None)
+
+
+# Numbers that are no text.
+
+
+def test_numbers_of_parquet_and_frames_have_points_though_the_file_of_the_fit_had_commas(tmp_path):
+    """1.234 in a typed column is never 1234: also where it is kept as text, or is an object among others."""
+    pa, pd = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    import pyarrow.parquet as pq
+
+    layout = read(written(tmp_path, "a;y\n1,5;1\n2,5;2\n"), "y", missing="impute")[0]
+    values = [1.234, 5.678, 0.00001]
+    path = tmp_path / "new.parquet"
+    pq.write_table(pa.table({"a": values}), path)
+    for keep in ((), ("a",)):
+        inputs = Inputs(path, None, layout, keep=keep)
+        assert next(inputs.blocks(5)).X[:, 0].tolist() == values
+    assert next(inputs.blocks(5)).kept == {"a": ["1.234", "5.678", "1e-05"]}
+    frame = pd.DataFrame({"a": pd.Series([*values, "1,234", None], dtype=object)})
+    assert frame_inputs(layout, frame)[:, 0].tolist() == [*values, 1.234, 2.0]
+
+
+def test_long_integers_stay_different_categories(tmp_path):
+    """Float64 would make one category of 2 ** 53 and 2 ** 53 + 1: CSV, Parquet and frames know two."""
+    pa, pd = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    import pyarrow.parquet as pq
+
+    ids, path = [2**53, 2**53 + 1, 7], tmp_path / "ids.parquet"
+    pq.write_table(pa.table({"g": ids, "y": [1.0, 2.0, 3.0]}), path)
+    text = "g,y\n" + "".join(f"{g},{i}\n" for i, g in enumerate(ids))
+    for file in (path, written(tmp_path, text)):
+        layout, X, _, _ = read(file, "y", (), ["g"])
+        assert layout.inputs == sorted(f"g={g}" for g in ids)
+        assert X.sum(0).tolist() == X.sum(1).tolist() == [1.0] * 3
+        np.testing.assert_array_equal(frame_inputs(layout, pd.DataFrame({"g": ids})), X)
+
+
+def test_percent_signs_of_the_target_that_are_there_in_one_file_only_are_said(tmp_path):
+    """Without a word, 40 would be added to a model whose targets lie between 0 and 1."""
+    layout = read(written(tmp_path, "a,y\n1,40 %\n2,50 %\n"), "y")[0]
+    layout = Layout.from_json(json.loads(json.dumps(layout.as_json())))
+    more = read_table(written(tmp_path, "a,y\n1,40\n2,50\n", "more.csv"))
+    assert training(more, layout).y.tolist() == [40.0, 50.0]
+    said = "'y' has no percent signs here, and had them in the fit: 40 % is 0.4."
+    assert more.notes.sentences() == [said]
+    new = Inputs(written(tmp_path, "a,y\n1,\n", "new.csv"), None, layout)
+    assert [len(block.X) for block in new.blocks(5)] == [1]
+    assert not new.notes.sentences()
+
+
+def test_a_column_without_name_is_not_empty_if_values_come_late(tmp_path):
+    rows = "".join(f"{i},{'' if i < 60 else i},{i}\n" for i in range(70))
+    layout, X, _, _ = read(written(tmp_path, rows), "3", missing="impute")
+    assert layout.inputs == ["column 1", "column 2", "column 2 is missing"]
+    assert X[60:, 1].tolist() == list(range(60, 70))
+    assert X[:, 2].sum() == 60
+    said = read(written(tmp_path, "1,,2\n3,,4\n"), "3")[3]
+    assert said == ["'column 2' has no value in any row: left out."]
+
+
+def test_a_skipped_row_is_no_value_of_a_column_without_any(tmp_path):
+    table = read_table(written(tmp_path, "a,note,y\n1,,2\n3,,4\n5\n"), skip_bad=True)
+    layout = Layout.of(table, "y")
+    assert layout.inputs == ["a"]
+    assert training(table, layout, skip_bad=True).X.tolist() == [[1.0], [3.0]]

@@ -110,7 +110,7 @@ def encoded(estimator: Any, X: Any) -> Any:
     layout = getattr(estimator, "table_", None)
     if layout is None or not layout.header or not is_frame(X) or hasattr(estimator, "feature_names_in_"):
         return X
-    if list(map(str, frame_columns(X))) == layout.inputs:
+    if layout.inputs != layout.names and list(map(str, frame_columns(X))) == layout.inputs:
         return np.column_stack([X[name] for name in frame_columns(X)])
     return frame_inputs(layout, X)
 

@@ -40,6 +40,10 @@ def spelled(cell: str) -> str:
     return text.partition(".")[0] if _WHOLE.fullmatch(text) else text
 
 
+class Plain(list[str]):
+    """Numbers of a typed column as Python writes them: with a point, whatever the text of a table has."""
+
+
 class Text(Sequence[str]):
     """The cells of a column as in the file, joined into a few texts: short texts take 50 bytes each."""
 

@@ -142,12 +142,13 @@ def feature_of(table: Table, j: int, kind: str, missing: str, parts: str = AUTO)
     """A feature made from a column of the training data; None if all of its values are missing."""
     bare = Feature(table.names[j], j)
     if kind == TEXT:
-        found = _categories(table, j, missing)
-        return replace(bare, categories=found, fill=0.0 if missing == "impute" else None) if found else None
-    values = table.numbers(j, kind).values
+        names = _categories(table, j, missing)
+        return replace(bare, categories=names, fill=0.0 if missing == "impute" else None) if names else None
+    found = table.numbers(j, kind)
+    values, foreign = found.values, found.foreign
     known = values[np.isfinite(values)]
-    if not known.size:
-        return None if np.isnan(values).all() else bare
+    if not known.size:  # a row that is skipped has no value either
+        return None if foreign is None or foreign[1] == DAMAGED else bare
     if kind == DATES:
         bare = replace(bare, dates=chosen(known, parts))
     bare = replace(bare, percent=table.notes.count(("percent", j)) > 0)

@@ -11,6 +11,7 @@ from itergp.errors import InputError
 from itergp.tables.cells import Column
 from itergp.tables.dates import DAY
 from itergp.tables.layout import Layout
+from itergp.tables.numbers import COMMA, POINT
 from itergp.tables.table import DATES, NUMBERS, TEXT, Head, Table
 
 NONE = ("NAType", "NaTType", "NoneType")  # of pandas, whose names are known without importing it
@@ -22,7 +23,8 @@ def frame_inputs(layout: Layout, frame: Any, name: str = "X") -> np.ndarray:
     head = Head(Path(name), names, True, "row", decimal=layout.decimal)
     used = layout.columns(head)
     columns = tuple(
-        _cells(frame[column], used[j]) if j in used else [] for j, column in enumerate(frame_columns(frame))
+        _cells(frame[column], used[j], layout.decimal) if j in used else []
+        for j, column in enumerate(frame_columns(frame))
     )
     rows = max(map(len, columns), default=0)
     table = Table(**vars(head), columns=columns, lines=range(rows))
@@ -44,18 +46,25 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "column_names") or (hasattr(X, "columns") and hasattr(X, "__getitem__"))
 
 
-def _cells(series: Any, use: str) -> Column:
-    """Numbers as such, dates as days since 1970; all that is not what it is used as, as text."""
+def _cells(series: Any, use: str, decimal: str | None) -> Column:
+    """Numbers as such, dates as days since 1970; all that is not what it is used as, as text. Long integers
+    that are categories stay what they are."""
     array = np.asarray(series)
     kind = array.dtype.kind
     if kind == "M" and use == DATES:
         moments = array.astype("datetime64[us]")
         return np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / DAY)
-    if kind in "iuf" and use in (NUMBERS, TEXT):
+    if (kind in "iuf" and use == NUMBERS) or (kind == "f" and use == TEXT):
         return array.astype(np.float64)
-    return [_text(value) for value in array.tolist()] if kind != "M" else [str(v) for v in array]
+    if kind == "M":
+        return [str(value) for value in array]
+    comma = decimal == COMMA and use == NUMBERS
+    return [_text(value, comma) for value in array.tolist()]
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, comma: bool) -> str:
+    """What is no text yet is written as the text of the fit was: 1.234 would else be read as 1234."""
     absent = type(value).__name__ in NONE or (isinstance(value, float) and math.isnan(value))
-    return "" if absent else str(value)
+    if absent or isinstance(value, str):
+        return "" if absent else value
+    return str(value).replace(POINT, COMMA) if comma else str(value)

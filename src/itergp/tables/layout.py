@@ -65,7 +65,8 @@ class Layout:
         if not features:
             raise InputError(f"{table.path} has no column with values other than the target; expected one.")
         left_out = tuple(table.names[j] for j in sorted({*dropped, *(j for j in found if found[j] is None)}))
-        bare = Feature(table.names[y], y)
+        table.numbers(y)  # which notes how they are written
+        bare = Feature(table.names[y], y, percent=table.notes.count(("percent", y)) > 0)
         return Layout(bare, features, len(table.names), table.header, left_out, asked.missing, table.decimal)
 
     @staticmethod
@@ -163,7 +164,11 @@ class Layout:
 
     def note_percent(self, table: Table) -> None:
         """Say where a column has percent signs, and had none in the fit, or the other way round."""
-        for feature, j in zip(self.features, self._places(table), strict=True):
+        columns = [*zip(self.features, self._places(table), strict=True)]
+        y = self._target_place(table)
+        if self.target is not None and y is not None:
+            columns.append((self.target, y))
+        for feature, j in columns:
             signs = table.notes.count(("percent", j)) > 0
             if feature.kind == NUMBERS and signs != feature.percent and not table.missing(j).all():
                 here, there = ("has", "had none") if signs else ("has no", "had them")
@@ -259,7 +264,8 @@ class Layout:
     # Stored with the model, as JSON.
 
     def as_json(self) -> dict[str, Any]:
-        target = None if self.target is None else {"name": self.target.name, "place": self.target.place}
+        y = self.target
+        target = None if y is None else {"name": y.name, "place": y.place, "percent": y.percent}
         features = [feature.as_json() for feature in self.features]
         where = {"width": self.width, "header": self.header, "dropped": list(self.dropped)}
         how = {"missing": self.missing, "decimal": self.decimal}

@@ -28,14 +28,17 @@ def looked_at(head: Head, written: Sequence[str] | None, columns: Mapping[int, C
 
 
 def _left_out(head: Head, written: Sequence[str] | None, columns: Mapping[int, Cells]) -> dict[int, str]:
-    """The index of a data frame, and columns that have neither a name nor a value."""
-    names = [name.strip() for name in written] if written is not None else [""] * len(head.names)
+    """The index of a data frame, and columns that have neither a name nor a value. Where no column has a
+    name, what is empty is only known when all rows are read."""
+    if written is None:
+        return {}
+    names = [name.strip() for name in written]
     found = {
         j: EMPTY
         for j, cells in columns.items()
         if (not names[j] or names[j].startswith("Unnamed:")) and all(map(is_missing, cells))
     }
-    if written is not None and 0 in columns and names[0] in PANDAS_INDEX and counts_rows(columns[0]):
+    if 0 in columns and names[0] in PANDAS_INDEX and counts_rows(columns[0]):
         found[0] = INDEX
     return found
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError, StorageError
-from itergp.tables.cells import Column, Text
+from itergp.tables.cells import Column, Plain, Text
 from itergp.tables.csvs import LOOK, column_names, opened_csv
 from itergp.tables.dates import arrow_days, is_arrow_date
 from itergp.tables.lines import DAMAGE, opened
@@ -185,10 +185,13 @@ def arrow_column(pa: Any, column: Any, use: str) -> Column:
     if use == DATES and is_arrow_date(pa, kind):
         return arrow_days(pa, column)
     number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-    as_text = use in (RAW, DATES) or (use == TEXT and pa.types.is_boolean(kind))
-    if any(test(kind) for test in number) and not as_text:
-        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-    return _texts(column)
+    if not any(test(kind) for test in number):
+        return _texts(column)
+    # as float64, two long integers may be one category
+    exact = pa.types.is_boolean(kind) or pa.types.is_integer(kind)
+    if use in (RAW, DATES) or (use == TEXT and exact):
+        return Plain(_texts(column))
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def _texts(column: Any) -> list[str]:

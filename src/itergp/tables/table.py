@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from itergp.tables.cells import Cells, Coded, Column, is_missing
+from itergp.tables.cells import Cells, Coded, Column, Plain, is_missing
 from itergp.tables.dates import days_of
 from itergp.tables.notes import Notes
-from itergp.tables.numbers import Numbers, numbers_of
+from itergp.tables.numbers import POINT, Numbers, numbers_of
 
 Row = tuple[int, Cells]  # the line on which it begins, and its cells
 # what a column is read as: float64, categories, days since 1970, or text as it is in the file
@@ -103,7 +103,8 @@ def as_numbers(head: Head, column: int, cells: Cells, kind: str) -> Numbers:
     if isinstance(cells, Coded):
         found = _of_coded(head, cells, kind)
     else:
-        found = days_of(cells) if kind == DATES else numbers_of(cells, head.decimal)
+        decimal = POINT if isinstance(cells, Plain) else head.decimal
+        found = days_of(cells) if kind == DATES else numbers_of(cells, decimal)
     for how, meaning in found.unusual.items():
         head.notes.add((how, column), f"{head.names[column]!r} has {meaning}.")
     return found
