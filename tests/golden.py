@@ -82,7 +82,7 @@ def estimator(targets=1, **parameters):
     X[60:75] = X[:15]
     Y = y if targets == 1 else np.stack([y, np.cos(5 * X[:, 0])], axis=1)
     how = {
-        "kernel": 1.0 * Matern32([0.7, 0.9]),
+        "kernel": 1.0 * Matern32(np.array([0.7, 0.9]) * X[:90].std(axis=0)),
         "noise": 0.03,
         "learn": False,
         "budget": "40 actions",

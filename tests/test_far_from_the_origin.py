@@ -138,6 +138,11 @@ class Setting:
         return self.acting_on(self.rows_near(point))
 
     @cached_property
+    def nearby(self) -> list[Dense]:
+        """The local oracle of each point of T."""
+        return [self.local(x) for x in T]
+
+    @cached_property
     def around(self) -> Dense:
         return self.acting_on(np.unique([self.rows_near(x) for x in T]))
 
@@ -297,7 +302,46 @@ def check_preconditioner(s: Setting) -> None:
     close(s.far.preconditioner() @ np.eye(ROWS), s.near.preconditioner() @ np.eye(ROWS), 1e-6)
 
 
+STEP = 1e-4  # of central differences, whose error is that of the third derivative
+M_SLOPES, C_SLOPES = rng.standard_normal(len(T)), rng.standard_normal((len(T), len(T)))
+
+
+def by_differences(value, points) -> np.ndarray:
+    """The gradient of a number in all points, by central differences."""
+    out = np.empty_like(points)
+    for i in np.ndindex(points.shape):
+        step = np.zeros_like(points)
+        step[i] = STEP
+        out[i] = (value(points + step) - value(points - step)) / (2.0 * STEP)
+    return out
+
+
+def check_gradients(s: Setting) -> None:
+    found = s.far.gradients(s.at)
+    close(found.mean, by_differences(lambda t: s.combined.mean(t).sum(), T), 1e-5)
+    close(found.var, by_differences(lambda t: s.combined.var(t).sum(), T), 1e-5)
+
+
+def check_pullback(s: Setting) -> None:
+    def value(t):
+        return M_SLOPES @ s.combined.mean(t) + (C_SLOPES * s.combined.cov(t, t)).sum()
+
+    close(s.far.pullback(s.at, M_SLOPES, C_SLOPES), by_differences(value, T), 1e-4)
+
+
+def check_moments(s: Setting) -> None:
+    mean, var, W = s.far.moments(s.at)
+    close(mean, s.combined.mean(T))
+    close(var, s.combined.var(T))
+    close(s.kernel(T, T) - W.T @ W, s.combined.cov(T, T))
+
+
 POSTERIOR = {
+    "posterior": lambda s: close(s.far.posterior.mean(s.at), s.combined.mean(T)),
+    "as_sent": lambda s: close(s.far.as_sent.local(NEIGHBOURS).mean(s.at), s.local_mean),
+    "gradients": check_gradients,
+    "pullback": check_pullback,
+    "moments": check_moments,
     "at": check_at,
     "mean": lambda s: close(s.far.mean(s.at), s.combined.mean(T)),
     "var": lambda s: close(s.far.var(s.at), s.combined.var(T)),
@@ -351,7 +395,36 @@ def check_local_functions(s: Setting) -> None:
     check_functions(s, s.far.local(NEIGHBOURS), s.near.local(NEIGHBOURS), s.local_mean)
 
 
+def local_weights(s: Setting, t) -> np.ndarray:
+    """c_x at each of these points, with the rows that are near the points of T."""
+    each = zip(s.nearby, t, strict=True)
+    return np.array([oracle.C @ s.kernel(X, x[None])[:, 0] for oracle, x in each])
+
+
+def local_cov_at(s: Setting, t) -> np.ndarray:
+    C = local_weights(s, t)
+    between, K_hat = C @ s.kernel(X, t), s.kernel(X, X) + NOISE * np.eye(ROWS)
+    return s.kernel(t, t) - between - between.T + C @ K_hat @ C.T
+
+
+def check_local_gradients(s: Setting) -> None:
+    found = s.far.local(NEIGHBOURS).gradients(s.at)
+    close(found.mean, by_differences(lambda t: (local_weights(s, t) @ Y).sum(), T), 1e-5)
+    close(found.var, by_differences(lambda t: np.trace(local_cov_at(s, t)), T), 1e-5)
+
+
+def check_local_pullback(s: Setting) -> None:
+    def value(t):
+        return M_SLOPES @ local_weights(s, t) @ Y + (C_SLOPES * local_cov_at(s, t)).sum()
+
+    found = s.far.local(NEIGHBOURS).pullback(s.at, M_SLOPES, C_SLOPES)
+    close(found, by_differences(value, T), 1e-4)
+
+
 LOCAL = {
+    "gradients": check_local_gradients,
+    "pullback": check_local_pullback,
+    "pulled_weights": check_local_pullback,  # what the pullback is made of
     "cov": check_local_covariance,
     "sample": lambda s: check_draws(s.far.local(NEIGHBOURS).sample(s.at, 4000), s.local_mean, s.local_cov),
     "sample_function": check_local_functions,

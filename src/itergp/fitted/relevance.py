@@ -53,7 +53,8 @@ def _values(gram: Gram, scaled: bool) -> tuple[np.ndarray, np.ndarray | None]:
         lengthscales = np.atleast_1d(np.asarray(scales[0], dtype=np.float64))
         if scaled:
             return (1.0 / lengthscales) * lengthscales.min(), lengthscales
-        found = np.where(constant(X), 0.0, centre_and_spread(X)[1]) / lengthscales
+        spread = centre_and_spread(X - np.median(X, axis=0))[1]  # far from the origin, all looks constant
+        found = np.where(constant(X), 0.0, spread) / lengthscales
         return found / found.max() if found.max() > 0 else np.ones(d), lengthscales
     centre = np.median(X, axis=0)[None, :]
     moved = np.repeat(centre, d, axis=0) + np.diag(X.std(axis=0))

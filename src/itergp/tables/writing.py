@@ -31,6 +31,7 @@ def table_format(path: Path) -> str:
 
 
 Columns = Mapping[str, np.ndarray | Sequence[str]]  # numbers, NaN for none, or text
+COMMENT = "#"  # begins a line that is no row
 ROW_GROUP = 1 << 20  # rows of Parquet that are written together, as Arrow does by itself
 
 
@@ -105,7 +106,9 @@ def csv_text(columns: Columns, names: bool = True) -> str:
 def _write_csv(file: TextIO, columns: Columns, names: bool) -> None:
     """Numbers with enough digits to be read back exactly."""
     writer = csv.writer(file, lineterminator="\n")
-    if names:
+    if names and next(iter(columns), "").startswith(COMMENT):  # in quotes it is none
+        csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL).writerow(columns)
+    elif names:
         writer.writerow(columns)
     writer.writerows(zip(*map(_cells, columns.values()), strict=True))
 
