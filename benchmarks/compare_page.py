@@ -272,7 +272,7 @@ def draw(table, path):
     """NLL over seconds of the processor, one panel for each set."""
     import matplotlib.pyplot as plt
 
-    columns = 5
+    columns = min(5, max(3, len(table.sets)))
     rows = -(-len(table.sets) // columns)
     figure, axes = plt.subplots(
         rows, columns, figsize=(2.9 * columns, 2.4 * rows + 0.7), layout="constrained", squeeze=False
@@ -285,7 +285,7 @@ def draw(table, path):
     figure.supylabel("NLL", fontsize="medium")
     marks = [plt.Line2D([], [], color=COLOURS[m], marker=marker(m), ls="") for m in table.methods]
     labels = [METHODS[m].label for m in table.methods]
-    figure.legend(marks, labels, loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(marks, labels, loc="outside upper center", ncols=5, frameon=False, fontsize="small")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
