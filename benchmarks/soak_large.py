@@ -26,7 +26,7 @@ from itergp.linalg.compute import peak_bytes
 
 FEATURES, NEW, ACTIONS, BLOCK = 10, 200, 96, 16
 SECONDS = 2.0  # in which Ctrl-C must be answered
-ACTING, LEARNING = 12.0, 20.0  # seconds after which it comes
+ACTING, LEARNING = 3.0, 20.0  # seconds after which it comes
 
 
 def fit(rows, learns, checkpoint=None):

@@ -32,6 +32,7 @@ from itergp.fitted.first_rows import FirstRows, telling
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.observed import Observed
 from itergp.learning.heldout import blocks
+from itergp.limits import LEAN_ROWS
 from itergp.linalg.basis import Basis
 from itergp.linalg.compute import Compute, fitting, peak_bytes, require_bytes
 from itergp.linalg.products import large
@@ -362,7 +363,9 @@ def _in_a_hurry(
 ) -> Posterior:
     """After Ctrl-C: a few unit vectors, which need no pass over K."""
     if state is None:
-        few, stop = UnitVector("random", block_size=FEW), MaxActions(FEW) | Until(time.perf_counter() + 1.0)
+        # of many rows, fewer at once: a block of 128 would take longer than the second that it has
+        block = max(1, min(FEW, FEW * LEAN_ROWS // problem.n))
+        few, stop = UnitVector("random", block_size=block), MaxActions(FEW) | Until(time.perf_counter() + 1.0)
         state = solved(State.start(problem, seed), few, stop, None, interrupts)
     return Posterior(
         problem, state if state.status is Status.EXACT else state.ended(Status.INTERRUPTED), policy
