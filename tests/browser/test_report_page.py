@@ -319,7 +319,9 @@ def test_of_an_exact_fit_the_steps_of_the_computation_are_folded_away_and_can_be
     page.locator("#budget").press("Home")
     assert page.locator("body").get_attribute("data-position") == "0"
     page.get_by_text("Where the variance comes from").click()
-    assert page.locator("#decomposition svg.plot").bounding_box()["width"] > 300
+    # it is drawn again when it is opened, so it may be another one a moment later
+    width = "document.querySelector('#decomposition svg.plot')?.getBoundingClientRect().width"
+    page.wait_for_function(f"() => {width} > 300", timeout=10_000)
     assert visit.troubles == []
 
 
