@@ -15,7 +15,7 @@ import numpy as np
 from common import kernel_names
 from compare_scores import LEVELS, Gaussian, Quantiles
 
-TRAINING = 900.0  # seconds of the processor: half of what a cell has
+TRAINING = 450.0  # seconds of the processor: half of what a cell has
 INDUCING = 512
 BATCH = 5000  # test rows that are predicted at a time
 THREADS = 2
@@ -293,14 +293,14 @@ METHODS = {
         sgpr,
         "SGPR (GPyTorch)",
         "ARD Matern 3/2, 512 inducing points among the rows, float32, 100 steps of Adam at 0.1, at most "
-        "900 s of the processor",
+        "450 s of the processor",
         ("torch", "gpytorch"),
     ),
     "svgp": Method(
         svgp,
         "SVGP (GPyTorch)",
         "ARD Matern 3/2, 512 learned inducing points, float32, batches of 1,024, Adam at 0.01, 20 epochs and "
-        "at least 2,000 steps, at most 900 s of the processor",
+        "at least 2,000 steps, at most 450 s of the processor",
         ("torch", "gpytorch"),
     ),
 }
