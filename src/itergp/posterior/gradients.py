@@ -123,6 +123,16 @@ def gradients(process: Any, X: np.ndarray, targets: int) -> Gradients:
     return Gradients(mean[:, 0], var[:, 0])
 
 
+def pullback(
+    process: Any, X: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
+) -> np.ndarray:
+    """The gradient in X of a function of means and covariances of a process with actions on top of those of
+    its posterior, from the slopes in these."""
+    posterior, seen = process.posterior, Seen.of(process.posterior)
+    pull = Pull.of(posterior._groups(X), posterior._targets, mean, cov)
+    return pulled(posterior, pull, lambda some: process.pulled_weights(some, seen)).reshape(np.shape(X))
+
+
 def pulled(posterior: "Posterior", pull: Pull, weights: Callable[[Pull], Weights]) -> np.ndarray:
     """The gradient in X, (b, q, d); `weights(pull)` are those of some groups."""
     of_prior = posterior.problem.prior.mean_pullback(pull.points, pull.means)

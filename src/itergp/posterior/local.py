@@ -19,7 +19,7 @@ from itergp import brief
 from itergp.limits import JOINT_POINTS
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.local import Neighbourhoods
-from itergp.posterior.gradients import Gradients, Pull, Seen, Weights, gradients, of_local, pulled
+from itergp.posterior.gradients import Gradients, Pull, Seen, Weights, gradients, of_local, pullback
 from itergp.posterior.joint import Estimates, LocalSamples, covariance
 from itergp.posterior.sampling import joint_draws, require_draws
 from itergp.posterior.spread import marginals
@@ -86,16 +86,8 @@ class LocalPosterior:
     def pullback(
         self, X: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
     ) -> np.ndarray:
-        """The gradient in X of a function of `mean(X)` and `cov(X)`, from its slopes in these: a
-        vector-Jacobian product, in the shape of X.
-
-        X may be (b, q, d), b groups of q points, with `cov` (b, q, q) for the covariances of each group.
-        """
-        pull, seen = (
-            Pull.of(self.posterior._groups(X), self.posterior._targets, mean, cov),
-            Seen.of(self.posterior),
-        )
-        return pulled(self.posterior, pull, lambda some: self.pulled_weights(some, seen)).reshape(np.shape(X))
+        """See `Posterior.pullback`."""
+        return pullback(self, X, mean, cov)
 
     def pulled_weights(self, pull: Pull, seen: Seen) -> Weights:
         """The weights of the data in a gradient."""

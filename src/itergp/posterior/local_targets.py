@@ -60,8 +60,7 @@ class LocalTargets:
 
     def gradients(self, X: ArrayLike) -> Gradients:
         """The gradients of `mean` and `var` in the inputs, at each point: (m, d, t)."""
-        found = [one.gradients(X) for one in self.each]
-        return Gradients(beside([one.mean for one in found]), beside([one.var for one in found]))
+        return each_field([one.gradients(X) for one in self.each])
 
     def pullback(
         self, X: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
@@ -146,8 +145,7 @@ class JointTargets:
 
     def gradients(self, X: ArrayLike) -> Gradients:
         """The gradients of `mean` and `var` in the inputs, at each point: (m, d, t)."""
-        found = [one.gradients(X) for one in self.each]
-        return Gradients(beside([one.mean for one in found]), beside([one.var for one in found]))
+        return each_field([one.gradients(X) for one in self.each])
 
     def pullback(
         self, X: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
