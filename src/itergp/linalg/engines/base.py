@@ -197,13 +197,16 @@ class Engine(ABC):
             return self.nearest(F[:stop], F[:stop], count, "earlier", rows, threads, tick)
 
         if by_trees:
-            return earlier_by_trees(lambda F: self.tree(F, threads), brute, F, count, chosen, tick)
+            tree = partial(self.tree, threads=threads, tick=tick)
+            return earlier_by_trees(tree, brute, F, count, chosen, tick)
         return brute(len(F), chosen)
 
-    def tree(self, F: np.ndarray, threads: int | None = None) -> Any:
-        """A search tree over the rows of F: `tree.nearest(F0, count)` is what `nearest` finds among all."""
+    def tree(self, F: np.ndarray, threads: int | None = None, tick: Tick = no_tick) -> Any:
+        """A search tree over the rows of F: `tree.nearest(F0, count)` is what `nearest` finds among all.
+
+        F is the tree's own from now on, and may be reordered: hand over a copy of what is still needed."""
         native = registry.native()
-        return native.tree(F, threads) if native else Tree(F, threads)
+        return native.tree(F, threads, tick) if native else Tree(F, threads)
 
     def scan(self, F: np.ndarray, threads: int | None = None) -> Any:
         """The rows of F prepared for searches that compare with all of them: `scan.nearest(F0, count)`."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from itergp.linalg.engines.base import Tick, no_tick
 from itergp.linalg.engines.native import _tiles
 from itergp.linalg.engines.native.leaves import Leaf
 from itergp.linalg.engines.native.neighbours import at_once, features, terms
@@ -12,13 +13,16 @@ MANY = (
 )
 
 PER_SEARCH = 5e5  # operations of a search, roughly
+GROWN = 2**19  # rows that are split or moved between two ticks, at least: a tenth of a second
 
 
 class NativeTree:
-    """Rows in a search tree, whose leaves are scanned as vectors."""
+    """Rows in a search tree, whose leaves are scanned as vectors. F is its own from now on, and reordered."""
 
-    def __init__(self, F: np.ndarray, threads: int) -> None:
+    def __init__(self, F: np.ndarray, threads: int, tick: Tick = no_tick) -> None:
         self.tree, self.threads = _tiles.SearchTree(_rows(F)), threads
+        while not self.tree.grow(GROWN):
+            tick()
 
     def nearest(self, F: np.ndarray, count: int) -> np.ndarray:
         """The `count` rows nearest to each of these points, nearest first."""
