@@ -83,6 +83,7 @@ def fit_rows(
     plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(asked, groups, inputs, plan.data))
     each = in_blocks(plan, inputs) if isinstance(groups, str) else groups
     first = FirstRows.of(X, y, residual, plan.learns, before, weights, each)
+    del residual  # which would be kept as long as the fit runs
 
     def reweighted_rows(g: Array) -> Rows:
         """The rows of the problem if noise is larger by these factors."""
@@ -309,9 +310,8 @@ def infer(
     """The posterior that the budget allows, and the action from which it resumed. After Ctrl-C: a few
     actions, no pass."""
     data, seed, checkpoint, interrupts = plan.data, plan.seed, watch.checkpoint, watch.interrupts
-    problem = Problem(
-        Prior(found.kernel, plan.mean), data.X, data.y, data.noise(float(np.min(found.noise))), plan.compute
-    )
+    noise = data.noise(float(np.min(found.noise)))
+    problem = Problem.of(Prior(found.kernel, plan.mean), data.X, data.y, noise, plan.compute)
     policy = plan.policy
     if isinstance(policy, str):
         hurry = interrupts.asked and (checkpoint is None or "policy" not in checkpoint.about)
