@@ -31,7 +31,7 @@ def drawn(kind, n, d):
 
 
 def native_tree(F):
-    return lambda tree, X: tree.nearest(X, COUNT), registry.get("native").tree(F.copy(), THREADS)
+    return lambda tree, X: tree.nearest(X, COUNT), registry.get("native").tree(F, THREADS)
 
 
 def native_scan(F):

@@ -49,7 +49,7 @@ def test_the_nearest_rows_are_those_of_all_distances(instruction_set, place, n, 
     F = place(rng, n, d)
     queries = np.concatenate([F[:3], place(rng, 9, d), 3.0 * place(rng, 2, d)])
     for count in {1, min(n, 40), n}:
-        found = native.ENGINE.tree(F.copy()).nearest(queries, count)
+        found = native.ENGINE.tree(F).nearest(queries, count)
         expected, squares = by_all_distances(F, queries, count)
         same = np.take_along_axis(squares, found, axis=1), np.take_along_axis(squares, expected, axis=1)
         np.testing.assert_allclose(*same, rtol=1e-12)  # rows may differ where distances do by rounding only
@@ -77,7 +77,7 @@ def test_with_many_features_rows_are_about_the_nearest_of_all(instruction_set, p
 @pytest.mark.parametrize("d", [10, 50])
 def test_queries_far_from_all_rows_have_neighbours(d):
     F = np.random.default_rng(2).standard_normal((300, d))
-    found = Index(F.copy(), native.ENGINE, 1).nearest(np.full((1, d), 1e250), 7)
+    found = Index(F, native.ENGINE, 1).nearest(np.full((1, d), 1e250), 7)
     assert np.unique(found).size == 7
     assert found.min() >= 0
 
@@ -86,7 +86,7 @@ def test_rows_of_many_features_are_prepared_once(monkeypatch):
     F, made = np.random.default_rng(3).standard_normal((500, 50)), []
     blocks = native.neighbours.blocks
     monkeypatch.setattr(native.neighbours, "blocks", lambda F, dtype: made.append(len(F)) or blocks(F, dtype))
-    index = Index(F.copy(), native.ENGINE, 1)
+    index = Index(F, native.ENGINE, 1)
     for _ in range(3):
         index.nearest(F[:5], 4)
     assert made == [500, 5, 5, 5]
@@ -98,7 +98,7 @@ def test_of_rows_at_equal_distances_the_first_ones_are_taken(instruction_set, si
     F = np.stack(np.meshgrid(*[np.arange(float(size))] * 3), axis=-1).reshape(-1, 3)
     queries = F[:: size + 1]
     for count in (1, 27, 100):
-        found = native.ENGINE.tree(F.copy()).nearest(queries, count)
+        found = native.ENGINE.tree(F).nearest(queries, count)
         np.testing.assert_array_equal(found, by_all_distances(F, queries, count)[0])
     same = native.ENGINE.tree(np.ones((2000, 2))).nearest(np.zeros((2, 2)), 50)
     np.testing.assert_array_equal(same, np.tile(np.arange(50), (2, 1)))
@@ -128,7 +128,7 @@ def test_a_tree_is_the_same_in_how_many_steps_it_is_grown(monkeypatch, grown):
     monkeypatch.setattr(native.local, "GROWN", grown)
     rng, ticks = np.random.default_rng(6), []
     F, queries = np.round(rng.standard_normal((5000, 3)), 1), rng.standard_normal((40, 3))
-    found = native.ENGINE.tree(F.copy(), tick=lambda: ticks.append(1)).nearest(queries, 60)
+    found = native.ENGINE.tree(F, tick=lambda: ticks.append(1)).nearest(queries, 60)
     np.testing.assert_array_equal(found, by_all_distances(F, queries, 60)[0])
     levels = 7  # 5,000 rows in leaves of at most 64
     assert len(ticks) <= (levels + 2) * len(F) / grown + 1
@@ -153,6 +153,16 @@ def test_the_clock_ends_the_growth_of_a_tree(monkeypatch):
     monkeypatch.setattr(native.local, "GROWN", 1000)
     with pytest.raises(OverError):
         native.ENGINE.tree(np.random.default_rng(8).standard_normal((5000, 3)), tick=over)
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_rows_are_left_as_they_are_unless_the_tree_owns_them(owned):
+    F = np.random.default_rng(9).standard_normal((3000, 2))
+    before, queries = F.copy(), np.zeros((1, 2))
+    found = native.ENGINE.tree(F, owned=owned).nearest(queries, 20)
+    np.testing.assert_array_equal(found, by_all_distances(before, queries, 20)[0])
+    assert np.array_equal(F, before) is not owned
+    np.testing.assert_array_equal(np.sort(F, axis=0), np.sort(before, axis=0))  # rows, in another order
 
 
 def test_rows_that_are_not_finite_are_refused():

@@ -28,7 +28,7 @@ from itergp.estimator.schedules import (
 )
 from itergp.estimator.units import equally_spread, scaling_for
 from itergp.estimator.varying import varying
-from itergp.fitted.first_rows import FirstRows, telling
+from itergp.fitted.first_rows import KEPT, FirstRows, constant, telling
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.observed import Observed
 from itergp.learning.heldout import blocks
@@ -68,12 +68,15 @@ def fit_rows(
     before: FirstRows | None = None,
     groups: Array | str | None = None,
     weights: Array | None = None,
+    owned: bool = False,
 ) -> Fit:
-    """Scale, learn and act, regardless of any earlier fit."""
+    """Scale, learn and act, regardless of any earlier fit. X may be overwritten where it is `owned`."""
     check_flags(asked)
     _require_room(*X.shape)
     scaling = scaling_for(asked, X, y, weights)
-    inputs, targets = scaling.inputs(X), scaling.targets(y)
+    in_place = owned and len(X) > KEPT and not constant(X).any()  # otherwise it is needed as it came
+    inputs = scaling.inputs_in_place(X) if in_place else scaling.inputs(X)
+    targets = scaling.targets(y)
     given = None if isinstance(groups, str) else groups  # blocks are made of places, and cannot cross one
     plan = planned(asked, inputs, targets, clock.budget, weights, given)
     if clock.budget.actions is not None:  # before learning, which may take long

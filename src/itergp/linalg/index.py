@@ -18,7 +18,7 @@ class Index:
 
     def __init__(self, F: np.ndarray, engine: Engine, threads: int | None) -> None:
         few = 0 < F.shape[1] <= TREE_FEATURES
-        self.rows: Any = engine.tree(F, threads) if few else engine.scan(F, threads)
+        self.rows: Any = engine.tree(F, threads, owned=True) if few else engine.scan(F, threads)
 
     def nearest(self, F: np.ndarray, count: int) -> np.ndarray:
         """The `count` rows nearest to each of these points, nearest first."""

@@ -111,7 +111,7 @@ def earlier_by_trees(
     while stop > max(FIRST_ROWS, 4 * count):  # so that there are enough
         some = np.flatnonzero((chosen >= stop // 2) & (chosen < stop))
         if some.size:
-            index = tree(F[:stop].copy())
+            index = tree(F[:stop])
             for start in range(0, some.size, QUERIES):
                 tick()
                 batch = some[start : start + QUERIES]

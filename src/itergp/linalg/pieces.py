@@ -1,5 +1,5 @@
-"""What is computed of each row by itself, some rows at a time: of many rows, whole copies on the way would take
-more memory than the result, and no clock could be read meanwhile."""
+"""What is computed of each row by itself, some rows at a time: of many rows, whole copies on the way would
+take more memory than the result, and no clock could be read meanwhile."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

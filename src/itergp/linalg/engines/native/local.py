@@ -17,10 +17,12 @@ GROWN = 2**19  # rows that are split or moved between two ticks, at least: a ten
 
 
 class NativeTree:
-    """Rows in a search tree, whose leaves are scanned as vectors. F is its own from now on, and reordered."""
+    """Rows in a search tree, whose leaves are scanned as vectors. Where F is `owned`, it is reordered in
+    place: of many rows, a copy is much."""
 
-    def __init__(self, F: np.ndarray, threads: int, tick: Tick = no_tick) -> None:
-        self.tree, self.threads = _tiles.SearchTree(_rows(F)), threads
+    def __init__(self, F: np.ndarray, threads: int, tick: Tick = no_tick, owned: bool = False) -> None:
+        points = _rows(F) if owned else np.array(F, dtype=np.float64, order="C")
+        self.tree, self.threads = _tiles.SearchTree(points), threads
         while not self.tree.grow(GROWN):
             tick()
 
