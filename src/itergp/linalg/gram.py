@@ -25,6 +25,8 @@ from itergp.linalg.neighbours import TREE_FEATURES, coordinates, distinct
 from itergp.linalg.pieces import ROWS, by_pieces
 from itergp.prior.kernel import Kernel, without_linear
 from itergp.prior.parameters import Slopes, added, no_slopes, parameters
+from itergp.prior.rounding import Shifted
+from itergp.prior.stationary import rounded_by_pieces
 from itergp.validate import as_float64, finite, inputs
 
 # Rounding of K q for a unit vector q, over u (|K q| + k0 amplification sqrt(rows)): the first part because
@@ -428,7 +430,9 @@ class Gram:
     def _amplified(self, rows: int, dtype: str) -> float:
         last = self._amplification.get(dtype)  # read once: another thread may request other rows
         if last is None or last[0] != rows:
-            last = rows, self._rounded[dtype].amplification(self._centred(self.X[:rows]), dtype)
+            part, X = self._rounded[dtype], self.X[:rows]
+            shifted = Shifted(X, self._origin) if rounded_by_pieces(part) else self._centred(X)
+            last = rows, part.amplification(shifted, dtype)  # type: ignore[arg-type]
             self._amplification[dtype] = last
         return last[1]
 
@@ -465,7 +469,7 @@ class Gram:
 def _alike(diagonal: np.ndarray) -> np.ndarray:
     """One number for all rows, where that is what they have, as with all stationary kernels."""
     same = diagonal.size > 1 and bool((diagonal == diagonal[0]).all())
-    return np.broadcast_to(diagonal[:1], diagonal.shape) if same else diagonal
+    return np.broadcast_to(diagonal[0], diagonal.shape) if same else diagonal
 
 
 def _largest_so_far(diagonal: np.ndarray) -> np.ndarray:
