@@ -1,5 +1,7 @@
 """An estimator with more rows than products are stored for does all that others do."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,46 @@ def test_actions_that_do_not_fit_are_refused_before_learning(monkeypatch):
     monkeypatch.setattr("itergp.estimator.fitting.hyperparameters", lambda *_: pytest.fail("it learns"))
     with pytest.raises(MemoryLimitError, match=r"100 actions on 120 rows needs .*about \d+ would fit"):
         IterGPRegressor(budget="100 actions").fit(make_data(ROWS).X, make_data(ROWS).y)
+
+
+def test_inputs_that_nobody_needs_are_scaled_in_place_to_the_same_bits():
+    rng = np.random.default_rng(5)
+    X, y = 3.0 + 2.0 * rng.standard_normal((1500, 3)), rng.standard_normal(1500)
+
+    def fitted_to(X, overwrites):
+        model = IterGPRegressor("matern32", learn=False, noise=0.1, budget="16 actions", neighbours=5)
+        model._overwrites = overwrites
+        return model.fit(X, y)
+
+    own = X.copy()
+    whole, in_place = fitted_to(X, False), fitted_to(own, True)
+    for one, other in zip(*(m.predict(X[:50], return_std=True) for m in (whole, in_place)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert np.shares_memory(in_place.posterior_.problem.X, own)
+    assert not np.shares_memory(whole.posterior_.problem.X, X)
+    constant = np.column_stack([X, np.ones(len(X))])  # what `partial_fit` may need as it came
+    fitted_to(constant, True)
+    np.testing.assert_array_equal(constant[:, :3], X)
+
+
+@pytest.mark.parametrize(("overwrites", "copies"), [(False, 2.9), (True, 2.0)])
+def test_a_fit_of_many_rows_takes_few_copies_of_its_numbers(overwrites, copies, monkeypatch):
+    """Beside the data: inputs in other units, and for each row targets, weights, residual and variance, which
+    are there twice during a step."""
+    monkeypatch.setattr(products, "LEAN_ROWS", 1000)
+    monkeypatch.setattr(products, "ENTRIES", 2**12)
+    monkeypatch.setattr("itergp.linalg.pieces.ROWS", 2**12)
+    monkeypatch.setattr("itergp.data.spread.AT_ONCE", 2**12)
+    monkeypatch.setattr("itergp.data.rows.AT_ONCE", 2**12)
+    monkeypatch.setattr("itergp.prior.stationary.AT_ONCE", 2**12)
+    rng = np.random.default_rng(6)
+    X, y = rng.standard_normal((200_000, 5)), rng.standard_normal(200_000)
+    model = IterGPRegressor(
+        "matern32", learn=False, noise=0.1, policy=UnitVector("random", block_size=4), budget="8 actions"
+    )
+    model._overwrites = overwrites
+    tracemalloc.start()
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < copies * (X.nbytes + y.nbytes)

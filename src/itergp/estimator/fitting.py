@@ -327,8 +327,9 @@ def infer(
     resumed = 0 if state is None else state.rank
     if interrupts.asked:
         return _in_a_hurry(problem, policy, state, seed, interrupts), resumed
-    state = State.start(problem, seed) if state is None else state
-    state = solved(state, policy, FromTheStart(stopping(clock, problem.n, policy)), report, interrupts)
+    stop = FromTheStart(stopping(clock, problem.n, policy))
+    # the first state has no name here: whoever holds it, holds numbers for each row
+    state = solved(State.start(problem, seed) if state is None else state, policy, stop, report, interrupts)
     if checkpoint is not None:
         checkpoint.write_now(state)
     return Posterior(problem, state, policy), resumed
@@ -339,6 +340,7 @@ def solved(
 ) -> State:
     """`solve`, but returns the last reported state if Ctrl-C arrives just outside its loop."""
     latest = state
+    del state  # which would be kept until the end
 
     def remember(now: State) -> bool:
         nonlocal latest
@@ -347,7 +349,7 @@ def solved(
 
     try:
         with interrupts.raised():
-            return solve(state.problem, policy, stop, state, callback=remember)
+            return solve(latest.problem, policy, stop, latest, callback=remember)
     except KeyboardInterrupt:
         return latest.ended(Status.INTERRUPTED)
 

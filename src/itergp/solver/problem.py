@@ -146,8 +146,9 @@ class Problem:
         """sum_j k_jj / N_j: over all rows, so once, as every prediction asks for it."""
         diagonal = self.gram.diagonal()
         with np.errstate(divide="ignore", over="ignore"):
-            ratios = np.divide(diagonal, self.N, out=np.zeros(self.n), where=diagonal > 0)
-        return float(ratios.sum())
+            positive = diagonal > 0
+            ratios = np.divide(diagonal, self.N, out=diagonal, where=positive)
+        return float(np.multiply(ratios, positive, out=ratios).sum())
 
     def above_floor(self, variance: np.ndarray, k0: np.ndarray) -> np.ndarray:
         """Raise variances that rounding left below the least possible value to it, with a warning."""
