@@ -1,5 +1,6 @@
 """An estimator with more rows than products are stored for does all that others do."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -10,7 +11,7 @@ from helpers import make_data
 from itergp import IterGPRegressor, MemoryLimitError, UnitVector
 from itergp.estimator.budgets import Budget
 from itergp.estimator.clock import Clock
-from itergp.estimator.fitting import stopping
+from itergp.estimator.fitting import _require_room, stopping
 from itergp.estimator.schedules import default_schedule
 from itergp.linalg import products
 
@@ -97,6 +98,18 @@ def test_rows_that_do_not_fit_are_refused_before_any_work_with_how_many_would(mo
     monkeypatch.setattr(itergp.linalg.compute, "available_bytes", lambda: 10_000)
     with pytest.raises(MemoryLimitError, match=r"a fit of 120 rows of 2 features .* about 69 would fit"):
         fitted()
+
+
+@pytest.mark.parametrize("available", [2e9, 8e9])
+def test_as_many_rows_as_are_said_to_fit_are_not_refused(available, monkeypatch):
+    """Also of more rows than are learned from."""
+    monkeypatch.setattr(itergp.linalg.compute, "available_bytes", lambda: int(available))
+    with pytest.raises(MemoryLimitError) as refused:
+        _require_room(10**8, 5)
+    most = int(re.search(r"about ([\d,]+) would fit", str(refused.value))[1].replace(",", ""))
+    _require_room(most - 1, 5)
+    with pytest.raises(MemoryLimitError, match="GB are available"):
+        _require_room(most + 10, 5)
 
 
 def test_a_number_of_actions_is_no_reason_for_passes(many):

@@ -32,6 +32,7 @@ from itergp.fitted.first_rows import KEPT, FirstRows, constant, telling
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.observed import Observed
 from itergp.learning.heldout import blocks
+from itergp.learning.stages import MOST
 from itergp.limits import LEAN_ROWS
 from itergp.linalg.basis import Basis
 from itergp.linalg.compute import Compute, fitting, peak_bytes, require_bytes
@@ -148,11 +149,15 @@ def fit_rows(
 
 
 def _require_room(n: int, d: int) -> None:
-    """Refuse before any work what does not fit: inputs in scaled units, those of the problem, and one more
-    copy for a moment; and what there is for each row beside them."""
-    each = 8.0 * (3 * d + 12)
-    remedy = f"Fit a random part of the rows: about {fitting(each):,} would fit."
-    require_bytes(each * n, f"a fit of {n:,} rows of {d:,} features", remedy)
+    """Refuse before any work what does not fit: inputs in scaled units, and what there is for each row beside
+    them; and of rows that are learned from, their coordinates and a search among them."""
+    acted, learned = 8.0 * (d + 12), 8.0 * 2 * d
+    most = fitting(acted + learned)
+    if most > MOST:
+        most = fitting(acted) - int(MOST * learned / acted)
+    needed = n * acted + min(n, MOST) * learned
+    remedy = f"Fit a random part of the rows: about {most:,} would fit."
+    require_bytes(needed, f"a fit of {n:,} rows of {d:,} features", remedy)
 
 
 def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch, weights: Array | None = None) -> Fit:
