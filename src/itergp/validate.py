@@ -49,8 +49,8 @@ def as_float64(name: str, value: ArrayLike) -> Array:
 
 def finite(name: str, array: Array) -> Array:
     """Return `array` unchanged if every entry is finite."""
-    bad = ~np.isfinite(array)
-    if bad.any():
+    if not np.isfinite(array).all():
+        bad = ~np.isfinite(array)
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         place = where[0] if array.ndim == 1 else where
         raise InputError(

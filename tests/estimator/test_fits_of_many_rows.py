@@ -1,5 +1,8 @@
 """An estimator with more rows than products are stored for does all that others do."""
 
+import re
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -8,7 +11,7 @@ from helpers import make_data
 from itergp import IterGPRegressor, MemoryLimitError, UnitVector
 from itergp.estimator.budgets import Budget
 from itergp.estimator.clock import Clock
-from itergp.estimator.fitting import stopping
+from itergp.estimator.fitting import _require_room, stopping
 from itergp.estimator.schedules import default_schedule
 from itergp.linalg import products
 
@@ -97,6 +100,18 @@ def test_rows_that_do_not_fit_are_refused_before_any_work_with_how_many_would(mo
         fitted()
 
 
+@pytest.mark.parametrize("available", [2e9, 8e9])
+def test_as_many_rows_as_are_said_to_fit_are_not_refused(available, monkeypatch):
+    """Also of more rows than are learned from."""
+    monkeypatch.setattr(itergp.linalg.compute, "available_bytes", lambda: int(available))
+    with pytest.raises(MemoryLimitError) as refused:
+        _require_room(10**8, 5)
+    most = int(re.search(r"about ([\d,]+) would fit", str(refused.value))[1].replace(",", ""))
+    _require_room(most - 1, 5)
+    with pytest.raises(MemoryLimitError, match="GB are available"):
+        _require_room(most + 10, 5)
+
+
 def test_a_number_of_actions_is_no_reason_for_passes(many):
     """Of many rows each pass would take minutes; who asks for passes, or names a policy, gets them."""
     by_count = fitted(budget="7 actions")
@@ -110,3 +125,46 @@ def test_actions_that_do_not_fit_are_refused_before_learning(monkeypatch):
     monkeypatch.setattr("itergp.estimator.fitting.hyperparameters", lambda *_: pytest.fail("it learns"))
     with pytest.raises(MemoryLimitError, match=r"100 actions on 120 rows needs .*about \d+ would fit"):
         IterGPRegressor(budget="100 actions").fit(make_data(ROWS).X, make_data(ROWS).y)
+
+
+def test_inputs_that_nobody_needs_are_scaled_in_place_to_the_same_bits():
+    rng = np.random.default_rng(5)
+    X, y = 3.0 + 2.0 * rng.standard_normal((1500, 3)), rng.standard_normal(1500)
+
+    def fitted_to(X, overwrites):
+        model = IterGPRegressor("matern32", learn=False, noise=0.1, budget="16 actions", neighbours=5)
+        model._overwrites = overwrites
+        return model.fit(X, y)
+
+    own = X.copy()
+    whole, in_place = fitted_to(X, False), fitted_to(own, True)
+    for one, other in zip(*(m.predict(X[:50], return_std=True) for m in (whole, in_place)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert np.shares_memory(in_place.posterior_.problem.X, own)
+    assert not np.shares_memory(whole.posterior_.problem.X, X)
+    constant = np.column_stack([X, np.ones(len(X))])  # what `partial_fit` may need as it came
+    fitted_to(constant, True)
+    np.testing.assert_array_equal(constant[:, :3], X)
+
+
+@pytest.mark.parametrize(("overwrites", "copies"), [(False, 2.9), (True, 2.0)])
+def test_a_fit_of_many_rows_takes_few_copies_of_its_numbers(overwrites, copies, monkeypatch):
+    """Beside the data: inputs in other units, and for each row targets, weights, residual and variance, which
+    are there twice during a step."""
+    monkeypatch.setattr(products, "LEAN_ROWS", 1000)
+    monkeypatch.setattr(products, "ENTRIES", 2**12)
+    monkeypatch.setattr("itergp.linalg.pieces.ROWS", 2**12)
+    monkeypatch.setattr("itergp.data.spread.AT_ONCE", 2**12)
+    monkeypatch.setattr("itergp.data.rows.AT_ONCE", 2**12)
+    monkeypatch.setattr("itergp.prior.stationary.AT_ONCE", 2**12)
+    rng = np.random.default_rng(6)
+    X, y = rng.standard_normal((200_000, 5)), rng.standard_normal(200_000)
+    model = IterGPRegressor(
+        "matern32", learn=False, noise=0.1, policy=UnitVector("random", block_size=4), budget="8 actions"
+    )
+    model._overwrites = overwrites
+    tracemalloc.start()
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < copies * (X.nbytes + y.nbytes)

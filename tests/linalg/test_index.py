@@ -64,7 +64,7 @@ def test_with_many_features_rows_are_about_the_nearest_of_all(instruction_set, p
     F = place(rng, n, d)
     queries = np.concatenate([F[:3], F[-3:], place(rng, 9, d)])
     size = np.abs(F).max()
-    index, squares = Index(F, native.ENGINE, 2), by_all_distances(F / size, queries / size, 1)[1]
+    index, squares = Index(F.copy(), native.ENGINE, 2), by_all_distances(F / size, queries / size, 1)[1]
     for count in {1, min(n, 40), n}:
         found = index.nearest(queries, count)
         assert all(np.unique(row).size == count for row in found)
@@ -112,7 +112,7 @@ def test_more_neighbours_than_rows_are_padded():
 def test_no_row_depends_on_threads_or_on_the_other_queries(instruction_set):
     rng = np.random.default_rng(4)
     F, queries = rng.standard_normal((2500, 5)), rng.standard_normal((300, 5))
-    tree = native._tiles.SearchTree(F)
+    tree = native.ENGINE.tree(F).tree
     found, again = np.empty((300, 33), dtype=np.int32), np.empty((300, 33), dtype=np.int32)
     tree.nearest(queries, found, 1)
     tree.nearest(queries, again, 4)
@@ -120,6 +120,49 @@ def test_no_row_depends_on_threads_or_on_the_other_queries(instruction_set):
     for q in range(0, 300, 50):
         tree.nearest(queries[q : q + 1], again[:1], 1)
         np.testing.assert_array_equal(again[0], found[q])
+
+
+@pytest.mark.parametrize("grown", [1, 700, 10**9])
+def test_a_tree_is_the_same_in_how_many_steps_it_is_grown(monkeypatch, grown):
+    """And asks the clock between them: once for each step, which has no more than what one node needs."""
+    monkeypatch.setattr(native.local, "GROWN", grown)
+    rng, ticks = np.random.default_rng(6), []
+    F, queries = np.round(rng.standard_normal((5000, 3)), 1), rng.standard_normal((40, 3))
+    found = native.ENGINE.tree(F, tick=lambda: ticks.append(1)).nearest(queries, 60)
+    np.testing.assert_array_equal(found, by_all_distances(F, queries, 60)[0])
+    levels = 7  # 5,000 rows in leaves of at most 64
+    assert len(ticks) <= (levels + 2) * len(F) / grown + 1
+    # a step may end after a node, of which there are as many rows as are asked for and one node more
+    assert len(ticks) >= (levels + 2) * len(F) / (grown + len(F)) - 2
+
+
+def test_a_tree_that_is_not_grown_yet_answers_nothing():
+    tree = native._tiles.SearchTree(np.random.default_rng(7).standard_normal((5000, 3)))
+    assert not tree.grow(1)
+    with pytest.raises(ValueError, match="grown"):
+        tree.nearest(np.zeros((1, 3)), np.empty((1, 4), dtype=np.int32), 1)
+
+
+def test_the_clock_ends_the_growth_of_a_tree(monkeypatch):
+    class OverError(Exception):
+        pass
+
+    def over():
+        raise OverError
+
+    monkeypatch.setattr(native.local, "GROWN", 1000)
+    with pytest.raises(OverError):
+        native.ENGINE.tree(np.random.default_rng(8).standard_normal((5000, 3)), tick=over)
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_rows_are_left_as_they_are_unless_the_tree_owns_them(owned):
+    F = np.random.default_rng(9).standard_normal((3000, 2))
+    before, queries = F.copy(), np.zeros((1, 2))
+    found = native.ENGINE.tree(F, owned=owned).nearest(queries, 20)
+    np.testing.assert_array_equal(found, by_all_distances(before, queries, 20)[0])
+    assert np.array_equal(F, before) is not owned
+    np.testing.assert_array_equal(np.sort(F, axis=0), np.sort(before, axis=0))  # rows, in another order
 
 
 def test_rows_that_are_not_finite_are_refused():
@@ -130,9 +173,9 @@ def test_rows_that_are_not_finite_are_refused():
 def test_without_the_native_code_the_index_finds_the_same(monkeypatch):
     rng = np.random.default_rng(5)
     F, queries = rng.standard_normal((500, 4)), rng.standard_normal((20, 4))
-    found = Index(F, get("numpy"), 1).nearest(queries, 30)
+    found = Index(F.copy(), get("numpy"), 1).nearest(queries, 30)
     monkeypatch.setattr(registry, "native", lambda: None)
-    np.testing.assert_array_equal(Index(F, get("numpy"), 1).nearest(queries, 30), found)
+    np.testing.assert_array_equal(Index(F.copy(), get("numpy"), 1).nearest(queries, 30), found)
 
 
 @pytest.mark.parametrize("n", [50, 10**6])

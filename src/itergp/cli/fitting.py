@@ -152,6 +152,7 @@ def fit(
                 random_state=seed,
                 engine=engine,
             )
+            model._overwrites = True  # nobody else needs X
             _compute(model, budget, "fitting", lambda: model.fit(X, y, labels), layout, out, as_json, notes)
 
 

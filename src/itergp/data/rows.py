@@ -182,8 +182,9 @@ class Rows:
         share = float((self.counts[chosen] - 1.0).sum()) / lost if lost > 0 else 0.0
         parts = (self.copied, self.weights, self.log_weights)
         copied, weights, logs = (None if part is None else part[chosen] for part in parts)
-        counts, scatter = self.counts[chosen], share * self.scatter
-        return Rows(self.X[chosen], self.y[chosen], counts, scatter, copied, self.resolution, weights, logs)
+        X, scatter = self.X[chosen], share * self.scatter
+        counts = _ones(X) if _all_ones(self.counts) else self.counts[chosen]
+        return Rows(X, self.y[chosen], counts, scatter, copied, self.resolution, weights, logs)
 
     def reordered(self, order: Array) -> "Rows":
         """The same rows in another order."""
@@ -239,8 +240,10 @@ def places(X: Array, groups: Array | None = None) -> Array:
 def merge_rows(X: Array, y: Array, weights: Array | None = None, groups: Array | None = None) -> Rows:
     """Merge identical rows of X; -0.0 equals 0.0. Rows of different groups stay apart, so that one of the
     groups can be held out without the others."""
-    rows = unmerged(X, y, weights)
-    first, group = _groups(_keys(X, groups))
+    rows, keys = unmerged(X, y, weights), _keys(X, groups)
+    if _all_different(_digests(keys)):
+        return rows
+    first, group = _numbered(keys)
     if len(first) == len(X):
         return rows
     found, deviations = _merged(rows, first, group)
@@ -304,7 +307,13 @@ def _rounding(y: Array) -> float:
 
 
 def _ones(X: Array) -> Array:
-    return np.ones(len(X), dtype=np.intp)
+    """One observation for each row, which takes no memory; nobody writes to it."""
+    return np.broadcast_to(np.intp(1), len(X))
+
+
+def _all_ones(counts: Array) -> bool:
+    """Whether these are such."""
+    return counts.strides == (0,) and len(counts) > 0 and counts[0] == 1
 
 
 def _no_scatter(y: Array) -> Any:
@@ -318,10 +327,14 @@ def _keys(X: Array, groups: Array | None) -> Array:
 
 def _groups(X: Array) -> tuple[Array, Array]:
     """The first row of each group of identical rows, ascending, and the group of every row."""
-    digests = _digests(X)
-    if _all_different(digests):
+    if _all_different(_digests(X)):
         return np.arange(len(X)), np.arange(len(X))
-    firsts, group = np.unique(digests, return_index=True, return_inverse=True)[1:]
+    return _numbered(X)
+
+
+def _numbered(X: Array) -> tuple[Array, Array]:
+    """The same, where some rows may be identical."""
+    firsts, group = np.unique(_digests(X), return_index=True, return_inverse=True)[1:]
     group = group.reshape(-1)
     # hash collision between different rows
     if len(firsts) < len(X) and not all(np.array_equal(x[firsts][group], x) for x in X.T):
@@ -333,18 +346,21 @@ def _groups(X: Array) -> tuple[Array, Array]:
 
 
 def _all_different(digests: Array) -> bool:
-    """As most often: then there is nothing to number, which takes more time and memory than to see it."""
-    ascending = np.sort(digests)
-    return not (ascending[1:] == ascending[:-1]).any()
+    """As most often: then there is nothing to number, which takes more time and memory than to see it. The
+    digests are sorted in place."""
+    digests.sort()
+    return not (digests[1:] == digests[:-1]).any()
 
 
 def _digests(X: Array) -> Array:
     """A 64-bit hash of each row: sorting one column is faster than sorting by all of them."""
     found = np.zeros(len(X), dtype=np.uint64)
-    for feature in X.T:
-        found ^= (feature + 0.0).view(np.uint64)  # -0.0 becomes 0.0
-        found *= np.uint64(0x9E3779B97F4A7C15)  # odd, so that the map is invertible
-        found ^= found >> np.uint64(29)
+    for start in range(0, len(X), AT_ONCE):
+        some = found[start : start + AT_ONCE]
+        for feature in X[start : start + AT_ONCE].T:
+            some ^= (feature + 0.0).view(np.uint64)  # -0.0 becomes 0.0
+            some *= np.uint64(0x9E3779B97F4A7C15)  # odd, so that the map is invertible
+            some ^= some >> np.uint64(29)
     return found
 
 

@@ -28,10 +28,11 @@ from itergp.estimator.schedules import (
 )
 from itergp.estimator.units import equally_spread, scaling_for
 from itergp.estimator.varying import varying
-from itergp.fitted.first_rows import FirstRows, telling
+from itergp.fitted.first_rows import KEPT, FirstRows, constant, telling
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.observed import Observed
 from itergp.learning.heldout import blocks
+from itergp.learning.stages import MOST
 from itergp.limits import LEAN_ROWS
 from itergp.linalg.basis import Basis
 from itergp.linalg.compute import Compute, fitting, peak_bytes, require_bytes
@@ -68,12 +69,15 @@ def fit_rows(
     before: FirstRows | None = None,
     groups: Array | str | None = None,
     weights: Array | None = None,
+    owned: bool = False,
 ) -> Fit:
-    """Scale, learn and act, regardless of any earlier fit."""
+    """Scale, learn and act, regardless of any earlier fit. X may be overwritten where it is `owned`."""
     check_flags(asked)
     _require_room(*X.shape)
     scaling = scaling_for(asked, X, y, weights)
-    inputs, targets = scaling.inputs(X), scaling.targets(y)
+    in_place = owned and len(X) > KEPT and not constant(X).any()  # otherwise it is needed as it came
+    inputs = scaling.inputs_in_place(X) if in_place else scaling.inputs(X)
+    targets = scaling.targets(y)
     given = None if isinstance(groups, str) else groups  # blocks are made of places, and cannot cross one
     plan = planned(asked, inputs, targets, clock.budget, weights, given)
     if clock.budget.actions is not None:  # before learning, which may take long
@@ -83,6 +87,7 @@ def fit_rows(
     plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(asked, groups, inputs, plan.data))
     each = in_blocks(plan, inputs) if isinstance(groups, str) else groups
     first = FirstRows.of(X, y, residual, plan.learns, before, weights, each)
+    del residual  # which would be kept as long as the fit runs
 
     def reweighted_rows(g: Array) -> Rows:
         """The rows of the problem if noise is larger by these factors."""
@@ -144,11 +149,15 @@ def fit_rows(
 
 
 def _require_room(n: int, d: int) -> None:
-    """Refuse before any work what does not fit: inputs in scaled units, those of the problem, and one more
-    copy for a moment; and what there is for each row beside them."""
-    each = 8.0 * (3 * d + 12)
-    remedy = f"Fit a random part of the rows: about {fitting(each):,} would fit."
-    require_bytes(each * n, f"a fit of {n:,} rows of {d:,} features", remedy)
+    """Refuse before any work what does not fit: inputs in scaled units, and what there is for each row beside
+    them; and of rows that are learned from, their coordinates and a search among them."""
+    acted, learned = 8.0 * (d + 12), 8.0 * 2 * d
+    most = fitting(acted + learned)
+    if most > MOST:
+        most = fitting(acted) - int(MOST * learned / acted)
+    needed = n * acted + min(n, MOST) * learned
+    remedy = f"Fit a random part of the rows: about {most:,} would fit."
+    require_bytes(needed, f"a fit of {n:,} rows of {d:,} features", remedy)
 
 
 def with_rows(fit: Fit, X: Array, y: Array, clock: Clock, watch: Watch, weights: Array | None = None) -> Fit:
@@ -309,9 +318,8 @@ def infer(
     """The posterior that the budget allows, and the action from which it resumed. After Ctrl-C: a few
     actions, no pass."""
     data, seed, checkpoint, interrupts = plan.data, plan.seed, watch.checkpoint, watch.interrupts
-    problem = Problem(
-        Prior(found.kernel, plan.mean), data.X, data.y, data.noise(float(np.min(found.noise))), plan.compute
-    )
+    noise = data.noise(float(np.min(found.noise)))
+    problem = Problem.of(Prior(found.kernel, plan.mean), data.X, data.y, noise, plan.compute)
     policy = plan.policy
     if isinstance(policy, str):
         hurry = interrupts.asked and (checkpoint is None or "policy" not in checkpoint.about)
@@ -324,8 +332,9 @@ def infer(
     resumed = 0 if state is None else state.rank
     if interrupts.asked:
         return _in_a_hurry(problem, policy, state, seed, interrupts), resumed
-    state = State.start(problem, seed) if state is None else state
-    state = solved(state, policy, FromTheStart(stopping(clock, problem.n, policy)), report, interrupts)
+    stop = FromTheStart(stopping(clock, problem.n, policy))
+    # the first state has no name here: whoever holds it, holds numbers for each row
+    state = solved(State.start(problem, seed) if state is None else state, policy, stop, report, interrupts)
     if checkpoint is not None:
         checkpoint.write_now(state)
     return Posterior(problem, state, policy), resumed
@@ -336,6 +345,7 @@ def solved(
 ) -> State:
     """`solve`, but returns the last reported state if Ctrl-C arrives just outside its loop."""
     latest = state
+    del state  # which would be kept until the end
 
     def remember(now: State) -> bool:
         nonlocal latest
@@ -344,7 +354,7 @@ def solved(
 
     try:
         with interrupts.raised():
-            return solve(state.problem, policy, stop, state, callback=remember)
+            return solve(latest.problem, policy, stop, latest, callback=remember)
     except KeyboardInterrupt:
         return latest.ended(Status.INTERRUPTED)
 

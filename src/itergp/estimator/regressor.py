@@ -120,6 +120,8 @@ class IterGPRegressor(
     fit_ : all of the above as one immutable value, with the current parameters.
     """
 
+    _overwrites = False  # whether `fit` may scale X in place, for who needs it no more
+
     def __init__(
         self,
         kernel: Any = "auto",
@@ -180,9 +182,8 @@ class IterGPRegressor(
             weights = sample_weights(sample_weight, len(X))
             X, y, weights, groups = weighted_rows(X, y, weights, labels(groups, len(X)))
             require_groups(groups)
-            self._fit = fitting.fit_rows(
-                asked, names, X, y, clock, watch, self.checkpoint, groups=groups, weights=weights
-            )
+            how: dict[str, Any] = {"groups": groups, "weights": weights, "owned": self._overwrites}
+            self._fit = fitting.fit_rows(asked, names, X, y, clock, watch, self.checkpoint, **how)
         return self._told_if_interrupted()
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "IterGPRegressor":

@@ -105,4 +105,5 @@ def _differ(b: Array, y: Array) -> Array:
 
 def constant(X: Array) -> Array:
     """Which features are constant but for rounding."""
-    return X.max(axis=0) - X.min(axis=0) <= CONSTANT * np.abs(X).max(axis=0)
+    high, low = X.max(axis=0), X.min(axis=0)
+    return high - low <= CONSTANT * np.maximum(high, -low)

@@ -59,9 +59,16 @@ class Scaling:
     # To scaled units.
 
     def inputs(self, X: ArrayLike) -> Array:
-        scaled = X - self.x_mean
-        scaled /= self.x_scale
-        return _bounded("X", scaled)
+        return self._in_scaled_units(X - self.x_mean)
+
+    def inputs_in_place(self, X: Array) -> Array:
+        """The same, to the bit; X is overwritten."""
+        X -= self.x_mean
+        return self._in_scaled_units(X)
+
+    def _in_scaled_units(self, centred: Array) -> Array:
+        centred /= self.x_scale
+        return _bounded("X", centred)
 
     def targets(self, y: Array) -> Array:
         return _bounded("y", (y - self.y_mean) / self.y_scale)

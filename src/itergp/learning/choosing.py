@@ -65,8 +65,10 @@ def _choose(search: Search, method: str) -> None:
     small = method != "auto" or rows.n <= EXACT_LIKELIHOOD_ROWS
     began = time.perf_counter()
     held = None if small else HeldOut.split(rows, search.groups, search.seed, search.compute, quick)
+    known = rows if held is None else held.known
     search.scoring = time.perf_counter() - began  # of many rows, to predict some takes about as long
-    few = a_few(search, rows if held is None else held.known)
+    few = a_few(search, known)
+    del known
     if few is None:
         return _first_alone(search, method, held)
     screen(search, few)
@@ -105,17 +107,17 @@ def _small(search: Search, few: Rows) -> None:
 
 def _large(search: Search, held: HeldOut) -> None:
     """Beyond: by the likelihood of rows given their neighbours, and by held-out rows."""
-    rows, known = search.rows, held.known
+    rows = search.rows
     if search.d > 1 and is_wide(search.candidates[FIRST].kernel, rows):
         search.best = best = chosen([search.enter(search.scored(one, held)) for one in _finalists(search)])
         last = _wide(search)
     else:
         search.best = best = _by_a_batch(search, held)
-        last = _all_rows(search, _enough(search, best, known))
+        last = _all_rows(search, _enough(search, best, held.known))
     search.best = search.go_on(best, held, last)
     if search.seconds is not None and rows.n <= LAST_EXACT:
         search.best = search.go_on(search.best, held, exactly(search, rows, ITERATIONS))
-    _without_noise(search, held, [_batch(search, known), _batch(search, known, MOST_NEIGHBOURS)])
+    _without_noise(search, held, [_batch(search, held), _batch(search, held, MOST_NEIGHBOURS)])
     _rescale(search)
 
 
@@ -145,7 +147,7 @@ def _by_a_batch(search: Search, held: HeldOut) -> Candidate:
     for one in _finalists(search):
         if found and search.seconds is not None and search.left < LATER * search.seconds:
             break
-        found.append(search.go_on(search.scored(one, held), held, _batch(search, held.known)))
+        found.append(search.go_on(search.scored(one, held), held, _batch(search, held)))
     return chosen(found)
 
 
@@ -188,8 +190,8 @@ def _enough(search: Search, best: Candidate, rows: Rows) -> int:
     return m
 
 
-def _batch(search: Search, rows: Rows, m: int = NEIGHBOURS) -> Stages:
-    return lambda run: Neighbours(rows, run, search.seed, search.compute, m).batch()
+def _batch(search: Search, held: HeldOut, m: int = NEIGHBOURS) -> Stages:
+    return lambda run: Neighbours(held.known, run, search.seed, search.compute, m).batch()
 
 
 def _all_rows(search: Search, m: int) -> Stages:

@@ -114,12 +114,22 @@ class Scores:
 class HeldOut:
     """Some rows held out of the others."""
 
-    known: Rows
+    given: Rows  # the others, or all: then those of `out` are left out
     rows: Rows  # held out
     compute: Compute = Compute()
     seed: int = 0
     actions: int = MOST[1]  # global ones, unless the rows are few enough for the exact GP
     clusters: np.ndarray | None = None  # of the rows held out
+    out: np.ndarray | None = None
+
+    @property
+    def known(self) -> Rows:
+        """Made when it is asked for, and not kept: of many rows, a copy is much."""
+        if self.out is None:
+            return self.given
+        is_known = np.full(self.given.n, True)
+        is_known[self.out] = False
+        return self.given.some(np.flatnonzero(is_known))
 
     @staticmethod
     def split(
@@ -143,10 +153,7 @@ class HeldOut:
             far = rng.permutation(away)[: most // 2]
             near = rng.permutation(np.flatnonzero(numbers < 0))[: most - far.size]
             out, held = np.concatenate([near, away]), np.concatenate([near, far])
-        is_known = np.full(rows.n, True)
-        is_known[out] = False
-        known, chosen = rows.some(np.flatnonzero(is_known)), rows.some(held)
-        return HeldOut(known, chosen, compute, seed, actions, numbers[held])
+        return HeldOut(rows, rows.some(held), compute, seed, actions, numbers[held], out)
 
     def failed(self) -> Scores:
         return Scores.failed(self.rows.n, self.rows.t, self.clusters)
@@ -157,7 +164,7 @@ class HeldOut:
         r = known.n if known.n <= EXACT_ROWS else self.actions
         acted = np.arange(known.n) if r == known.n else np.sort(rng.permutation(known.n)[:r])
         m = 0 if r == known.n else min(neighbours, known.n)
-        J = self._near(kernel, noise, m)
+        J = self._near(known, kernel, noise, m)
         rows = np.union1d(acted, J)
         some = known.some(rows)
         each = np.atleast_1d(np.asarray(noise, dtype=np.float64))
@@ -174,12 +181,12 @@ class HeldOut:
             variances[:, of] = (var + self.rows.N(float(variance)))[:, None]
         return Scores(self.rows.Y - means, variances, self.clusters)
 
-    def _near(self, kernel: Kernel, noise: Any, count: int) -> np.ndarray:
+    def _near(self, known: Rows, kernel: Kernel, noise: Any, count: int) -> np.ndarray:
         """The known rows that say most about each held-out row, as `predict` takes them; (rows, count)."""
         if not count:
             return np.empty((self.rows.n, 0), dtype=np.intp)
-        gram, N = Gram(kernel, self.known.X, self.compute), self.known.N(float(np.min(noise)))
-        near = gram.nearest_once(self.rows.X, candidates(count, self.known.n))
+        gram, N = Gram(kernel, known.X, self.compute), known.N(float(np.min(noise)))
+        near = gram.nearest_once(self.rows.X, candidates(count, known.n))
         return gram.most_informative(self.rows.X, near, N, count)
 
 

@@ -90,6 +90,7 @@ class Search(Timed):
         try:
             for name, objective, iterations in make(run):
                 run.minimise(f"{candidate.name}: {name}", objective, iterations)
+                del objective  # it may have a copy of the rows, and so will the next one
             self.ended = run.ended
         except OutOfTime:
             self.ended = Ending.BUDGET

@@ -78,6 +78,7 @@ def learn_rows(
     with ending(run), blas_threads(compute.threads):
         for name, objective, iterations in stages(method, rows, run, seed, compute):
             run.minimise(name, objective, iterations)
+            del objective  # it may have a copy of the rows, and so will the next one
     ended, (found, found_noise, at_bounds) = run.ended, run.found()
     kernel, noise = (found, found_noise) if method != "none" else (kernel, noise)
     return Learned(kernel, noise, run.objective, tuple(run.trace), tuple(run.stages), at_bounds, ended)

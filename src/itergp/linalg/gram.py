@@ -22,8 +22,11 @@ from itergp.linalg.index import Index, Once
 from itergp.linalg.libraries import require_working_room
 from itergp.linalg.local import Neighbourhoods, factor
 from itergp.linalg.neighbours import TREE_FEATURES, coordinates, distinct
+from itergp.linalg.pieces import ROWS, by_pieces
 from itergp.prior.kernel import Kernel, without_linear
 from itergp.prior.parameters import Slopes, added, no_slopes, parameters
+from itergp.prior.rounding import Shifted
+from itergp.prior.stationary import rounded_by_pieces
 from itergp.validate import as_float64, finite, inputs
 
 # Rounding of K q for a unit vector q, over u (|K q| + k0 amplification sqrt(rows)): the first part because
@@ -96,10 +99,10 @@ class Gram:
         self.cache = TileCache(compute.cache_bytes())
         record = Record(origin(kernel, X)) if record is None else record
         self._origin, self.work = record.origin, Work(record.passes, record.entries)
-        self._diagonal = self._checked(np.array(kernel.diagonal(X), dtype=np.float64))
+        self._diagonal = _alike(self._checked(np.array(kernel.diagonal(X), dtype=np.float64)))
         self._local = without_linear(kernel)  # what near rows say more about than others
         self._rounded = {"float32": self.engine.in_tiles(kernel), "float64": kernel}  # by precision
-        largest = np.maximum.accumulate(self._diagonal)
+        largest = _largest_so_far(self._diagonal)
         self._k0 = {dtype: self._largest(part, largest) for dtype, part in self._rounded.items()}
         # (rows, value) by precision: the last one requested
         self._amplification: dict[str, tuple[int, float]] = {}
@@ -290,7 +293,11 @@ class Gram:
     def embedding(self, X: np.ndarray) -> np.ndarray | None:
         """Coordinates in which k, without its linear parts, decreases with Euclidean distance (the kernel's
         own metric), or None."""
-        return self._local.embedding(self._centred(X))
+
+        def of(rows: slice) -> np.ndarray | None:
+            return self._local.embedding(self._centred(X[rows]))
+
+        return of(slice(None)) if len(X) <= ROWS or of(slice(1)) is None else by_pieces(of, len(X))
 
     def features(self, map: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
         """The same features of the kernel, for inputs as given."""
@@ -310,15 +317,16 @@ class Gram:
         return self._given(order[rows], near[:, -1], near[:, :-1])
 
     def _nearest_earlier(self, order: np.ndarray, count: int, chosen: np.ndarray, tick: Tick) -> np.ndarray:
-        F, threads = coordinates(self._local, self._centred(self.X[order])), self.compute.threads
+        def in_order(rows: slice) -> np.ndarray:
+            return coordinates(self._local, self._centred(self.X[order[rows]]))
+
+        F, threads = by_pieces(in_order, len(order), tick), self.compute.threads
         by_trees = 0 < F.shape[1] <= TREE_FEATURES and chosen.size >= TREES[0] and self.n >= TREES[1]
         return self.engine.earlier(F, count, chosen, by_trees, threads, tick)
 
     def _given(self, rows: np.ndarray, chosen: np.ndarray, J: np.ndarray) -> "Earlier":
-        X, (chosen, J) = (
-            self._centred(self.X[rows]),
-            (np.ascontiguousarray(part, dtype=np.int32) for part in (chosen, J)),
-        )
+        X = by_pieces(lambda some: self._centred(self.X[rows[some]]), len(rows))
+        chosen, J = (np.ascontiguousarray(part, dtype=np.int32) for part in (chosen, J))
         return Earlier(self.engine, X, chosen, J, rows, self.compute.threads)
 
     def nearest(self, X: np.ndarray, count: int) -> np.ndarray:
@@ -417,12 +425,14 @@ class Gram:
 
     def _largest(self, part: Kernel, of_kernel: np.ndarray) -> np.ndarray:
         """The largest variance of this part among the first rows, for each number of rows."""
-        return of_kernel if part is self.kernel else np.maximum.accumulate(part.diagonal(self.X))
+        return of_kernel if part is self.kernel else _largest_so_far(_alike(part.diagonal(self.X)))
 
     def _amplified(self, rows: int, dtype: str) -> float:
         last = self._amplification.get(dtype)  # read once: another thread may request other rows
         if last is None or last[0] != rows:
-            last = rows, self._rounded[dtype].amplification(self._centred(self.X[:rows]), dtype)
+            part, X = self._rounded[dtype], self.X[:rows]
+            shifted = Shifted(X, self._origin) if rounded_by_pieces(part) else self._centred(X)
+            last = rows, part.amplification(shifted, dtype)  # type: ignore[arg-type]
             self._amplification[dtype] = last
         return last[1]
 
@@ -454,6 +464,16 @@ class Gram:
                 "lengthscale."
             )
         return out
+
+
+def _alike(diagonal: np.ndarray) -> np.ndarray:
+    """One number for all rows, where that is what they have, as with all stationary kernels."""
+    same = diagonal.size > 1 and bool((diagonal == diagonal[0]).all())
+    return np.broadcast_to(diagonal[0], diagonal.shape) if same else diagonal
+
+
+def _largest_so_far(diagonal: np.ndarray) -> np.ndarray:
+    return diagonal if diagonal.strides == (0,) else np.maximum.accumulate(diagonal)
 
 
 @dataclass(frozen=True, eq=False)

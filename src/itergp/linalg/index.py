@@ -13,11 +13,12 @@ TREE_FEATURES = 40  # up to this number of features a tree finds rows in less ti
 
 
 class Index:
-    """Rows in the kernel's own metric: in a search tree if there are few features, else all compared with."""
+    """Rows in the kernel's own metric: in a search tree if there are few features, else all compared with.
+    F is its own from now on."""
 
     def __init__(self, F: np.ndarray, engine: Engine, threads: int | None) -> None:
         few = 0 < F.shape[1] <= TREE_FEATURES
-        self.rows: Any = engine.tree(F, threads) if few else engine.scan(F, threads)
+        self.rows: Any = engine.tree(F, threads, owned=True) if few else engine.scan(F, threads)
 
     def nearest(self, F: np.ndarray, count: int) -> np.ndarray:
         """The `count` rows nearest to each of these points, nearest first."""

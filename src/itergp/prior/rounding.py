@@ -12,6 +12,22 @@ POINTS_PER_DECADE = 64
 FAR = 1e8  # in lengthscales: above this, rounding would be visible in float64 too, for rows that close
 
 
+class Shifted:
+    """Rows less an origin, made when they are asked for: of many rows, a copy of all of them is much."""
+
+    def __init__(self, X: np.ndarray, origin: np.ndarray) -> None:
+        self.X, self.origin = X, origin
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        return self.X[rows] - self.origin
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self[:]
+
+
 def measured(kernel: Callable[[Any, Any], Any], X: np.ndarray) -> float:
     """4 + 2 x the largest single-precision error over u k(x, x), between rows, and rows and nearby points."""
     X, moved = X[:ROWS], X[:MOVED]

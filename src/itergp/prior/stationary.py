@@ -61,7 +61,7 @@ class Stationary(Kernel):
     def embedding(self, X: np.ndarray) -> np.ndarray:
         return self.features(X)
 
-    def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
+    def amplification(self, X: np.ndarray | rounding.Shifted, dtype: str = "float32") -> float:
         # coordinates are rounded by u |phi|, so distances by twice that, and no profile here has a slope
         # above 1 in distance
         squares = self._rounded(X)
@@ -69,25 +69,31 @@ class Stationary(Kernel):
         if not squares.max() < float(np.finfo(dtype).max) / 1e16:  # below, s exp(-r) vanishes in all engines
             if dtype == "float32":
                 return float("inf")
+            largest = np.abs(np.asarray(X)).max()
             raise KernelError(
                 f"{type(self).__name__}.lengthscale is {self.lengthscale!r}, but inputs are as large as "
-                f"{np.abs(X).max():.2g}: in this unit, squared distances are too large for float64. Give a "
+                f"{largest:.2g}: in this unit, squared distances are too large for float64. Give a "
                 "longer lengthscale, or rescale the inputs."
             )
         derived = 4.0 + 2.0 * size
         if type(self).__module__ == __name__:
             if size < rounding.FAR:
                 return derived
-            steep = rounding.where_steep(self.profile, self.features(X), np.sqrt(squares), dtype)
+            F = self.features(np.asarray(X))
+            steep = rounding.where_steep(self.profile, F, np.sqrt(squares), dtype)
             return min(derived, 4.0 + 2.0 * steep)
-        farthest = 2.0 * float(np.abs(self.features(X[: rounding.ROWS])).max(initial=0.0)) + 1.0
-        return max(derived, rounding.measured(self, X), rounding.of_profile(self.profile, size, farthest))
+        few = X[: rounding.ROWS]
+        farthest = 2.0 * float(np.abs(self.features(few)).max(initial=0.0)) + 1.0
+        return max(derived, rounding.measured(self, few), rounding.of_profile(self.profile, size, farthest))
 
-    def _rounded(self, X: np.ndarray) -> np.ndarray:
+    def _rounded(self, X: np.ndarray | rounding.Shifted) -> np.ndarray:
         """Squared rounding of the coordinates phi(x) of each row, in units of u."""
-        some = [X[start : start + AT_ONCE] for start in range(0, len(X), AT_ONCE)]  # of many, no copies
+        out = np.empty(len(X))
         with np.errstate(over="ignore"):
-            return np.concatenate([(self.features(rows) ** 2).sum(axis=1) for rows in some])
+            for start in range(0, len(X), AT_ONCE):  # of many, no copies
+                rows = slice(start, start + AT_ONCE)
+                out[rows] = (self.features(X[rows]) ** 2).sum(axis=1)
+        return out
 
     def check_features(self, d: int) -> None:
         check_sizes(self, d)
@@ -97,6 +103,12 @@ class Stationary(Kernel):
         drawn = self.frequencies(rng, size, dimension)
         omega, weights = drawn if isinstance(drawn, tuple) else (drawn, np.full(size, 1.0 / size))
         return lambda X: np.exp(1j * (self.features(X) @ omega.T)) * np.sqrt(weights)
+
+
+def rounded_by_pieces(kernel: Kernel) -> bool:
+    """Whether its amplification reads rows some at a time: multiples, sums and products of kernels of this
+    file."""
+    return all(type(term.kernel).__module__ == __name__ and term.columns is None for term in kernel.terms())
 
 
 class RBF(Stationary):
@@ -194,9 +206,9 @@ class Periodic(Stationary):
     def frequencies(self, rng: np.random.Generator, size: int, dimension: int) -> spectra.Frequencies:
         return spectra.isotropic(rng, size, dimension, spectra.gaussian(dimension))
 
-    def _rounded(self, X: np.ndarray) -> np.ndarray:
+    def _rounded(self, X: np.ndarray | rounding.Shifted) -> np.ndarray:
         # rounding of the angle, on the circle
-        angle = (1.0 + 2.0 * np.pi * np.abs(X) / self.period) / self.lengthscale
+        angle = (1.0 + 2.0 * np.pi * np.abs(np.asarray(X)) / self.period) / self.lengthscale
         with np.errstate(over="ignore"):
             return (angle**2).sum(axis=1)
 

@@ -74,11 +74,12 @@ class Accepted:
 
     def belief_after(self, rank: int) -> Belief:
         problem = self.belief.problem
+        floor = problem.variance_floor(problem.gram.diagonal())
         return self.belief.accepted(
             rank,
             representer_weights=self.v,
             residual=self.r,
-            training_variance=np.maximum(self.variance, problem.variance_floor(problem.gram.diagonal())),
+            training_variance=np.maximum(self.variance, floor, out=floor),
             trace_GA=self.trace_GA,
         )
 

@@ -218,17 +218,25 @@ class Belief:
         N, t = self.problem.N, self.problem.targets
         if not N.min() > 0:
             return -np.inf
-        # b - K Q c
-        v, misfit = self.representer_weights, self.residual + N[:, None] * self.representer_weights
-        expected = -0.5 * (
-            t * float(np.log(2 * np.pi * N).sum() + (self.training_variance / N).sum())
-            + float((misfit**2 / N[:, None]).sum())
-        )
+        expected = -0.5 * (t * self._log_spread() + float(self._squared_misfit().sum()))
         logdet_A = (
             self.rank * float(np.log(N[0])) if self.factor_A is None else _logdet(self.factor_A.L(self.rank))
         )
-        quadratic = self.energy - float((N[:, None] * v**2).sum())
+        quadratic = self.energy - float(_times(np.square(self.representer_weights), N).sum())
         return expected - 0.5 * (quadratic + t * (_logdet(self.L) - logdet_A - self.rank + self.trace_GA))
+
+    def _log_spread(self) -> float:
+        """sum_j log(2 pi N_j) + k_i(x_j, x_j) / N_j; in place, as there may be many rows."""
+        terms = 2 * np.pi * self.problem.N
+        logs = np.log(terms, out=terms).sum()
+        return float(logs + np.divide(self.training_variance, self.problem.N, out=terms).sum())
+
+    def _squared_misfit(self) -> np.ndarray:
+        """(b - K Q c)^2 / N"""
+        misfit = _times(self.representer_weights.copy(), self.problem.N)
+        misfit += self.residual
+        np.square(misfit, out=misfit)
+        return np.divide(misfit, self.problem.N[:, None], out=misfit)
 
     @property
     def projected_log_likelihood(self) -> float:
@@ -238,6 +246,11 @@ class Belief:
 
 
 KNOWN = ("representer_weights", "residual", "training_variance", "trace_GA")
+
+
+def _times(V: np.ndarray, N: np.ndarray) -> np.ndarray:
+    """N V, in place."""
+    return np.multiply(V, N[:, None], out=V)
 
 
 def _logdet(L: np.ndarray) -> float:

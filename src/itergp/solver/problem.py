@@ -77,8 +77,19 @@ class Problem:
         if not isinstance(self.compute, Compute):
             raise InputError(f"compute is {self.compute!r}; expected Compute(...).")
         X = inputs("X", self.X).copy()  # copied, so that later changes by the caller have no effect here
-        y = targets("y", self.y, X.shape[0]).copy()
-        noise = copy(noise_variance("noise", self.noise, X.shape[0]))
+        self._set_up(X, targets("y", self.y, X.shape[0]).copy(), self.noise)
+
+    @staticmethod
+    def of(prior: Prior, X: np.ndarray, y: np.ndarray, noise: Any, compute: Compute) -> "Problem":
+        """The problem of float64 arrays that nobody will change: they are not copied."""
+        new = object.__new__(Problem)
+        new._set(prior=prior, compute=compute)
+        X = inputs("X", X)
+        new._set_up(X, targets("y", y, X.shape[0]), noise)
+        return new
+
+    def _set_up(self, X: np.ndarray, y: np.ndarray, noise: Any) -> None:
+        noise = copy(noise_variance("noise", noise, X.shape[0]))
         self.prior.kernel.check_features(X.shape[1])
         check_kernel_values(self.prior.kernel, X)
         N = np.broadcast_to(np.asarray(noise, dtype=np.float64), X.shape[:1])
@@ -135,8 +146,9 @@ class Problem:
         """sum_j k_jj / N_j: over all rows, so once, as every prediction asks for it."""
         diagonal = self.gram.diagonal()
         with np.errstate(divide="ignore", over="ignore"):
-            ratios = np.divide(diagonal, self.N, out=np.zeros(self.n), where=diagonal > 0)
-        return float(ratios.sum())
+            positive = diagonal > 0
+            ratios = np.divide(diagonal, self.N, out=diagonal, where=positive)
+        return float(np.multiply(ratios, positive, out=ratios).sum())
 
     def above_floor(self, variance: np.ndarray, k0: np.ndarray) -> np.ndarray:
         """Raise variances that rounding left below the least possible value to it, with a warning."""

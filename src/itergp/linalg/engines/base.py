@@ -197,13 +197,18 @@ class Engine(ABC):
             return self.nearest(F[:stop], F[:stop], count, "earlier", rows, threads, tick)
 
         if by_trees:
-            return earlier_by_trees(lambda F: self.tree(F, threads), brute, F, count, chosen, tick)
+            tree = partial(self.tree, threads=threads, tick=tick)
+            return earlier_by_trees(tree, brute, F, count, chosen, tick)
         return brute(len(F), chosen)
 
-    def tree(self, F: np.ndarray, threads: int | None = None) -> Any:
-        """A search tree over the rows of F: `tree.nearest(F0, count)` is what `nearest` finds among all."""
+    def tree(
+        self, F: np.ndarray, threads: int | None = None, tick: Tick = no_tick, owned: bool = False
+    ) -> Any:
+        """A search tree over the rows of F: `tree.nearest(F0, count)` is what `nearest` finds among all.
+
+        An F that is `owned` is the tree's from now on, which may reorder it; of others it has a copy."""
         native = registry.native()
-        return native.tree(F, threads) if native else Tree(F, threads)
+        return native.tree(F, threads, tick, owned) if native else Tree(F, threads)
 
     def scan(self, F: np.ndarray, threads: int | None = None) -> Any:
         """The rows of F prepared for searches that compare with all of them: `scan.nearest(F0, count)`."""

@@ -192,8 +192,10 @@ class NativeEngine(Engine):
         at_once = at_most_cores(threads or self.threads)
         return neighbours.most_informative(_leaves(kernel), X0, X1, N, J, count, at_once, tick)
 
-    def tree(self, F: np.ndarray, threads: int | None = None) -> local.NativeTree:
-        return local.NativeTree(F, at_most_cores(threads or self.threads))
+    def tree(
+        self, F: np.ndarray, threads: int | None = None, tick: Tick = no_tick, owned: bool = False
+    ) -> local.NativeTree:
+        return local.NativeTree(F, at_most_cores(threads or self.threads), tick, owned)
 
     def solve_lower(self, L: np.ndarray, B: np.ndarray, threads: int | None = None) -> np.ndarray:
         return local.solve_lower(L, B, at_most_cores(threads or self.threads))

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from itergp.linalg.engines.base import Tick, no_tick
 from itergp.linalg.engines.native import _tiles
 from itergp.linalg.engines.native.leaves import Leaf
 from itergp.linalg.engines.native.neighbours import at_once, features, terms
@@ -12,13 +13,18 @@ MANY = (
 )
 
 PER_SEARCH = 5e5  # operations of a search, roughly
+GROWN = 2**19  # rows that are split or moved between two ticks, at least: a tenth of a second
 
 
 class NativeTree:
-    """Rows in a search tree, whose leaves are scanned as vectors."""
+    """Rows in a search tree, whose leaves are scanned as vectors. Where F is `owned`, it is reordered in
+    place: of many rows, a copy is much."""
 
-    def __init__(self, F: np.ndarray, threads: int) -> None:
-        self.tree, self.threads = _tiles.SearchTree(_rows(F)), threads
+    def __init__(self, F: np.ndarray, threads: int, tick: Tick = no_tick, owned: bool = False) -> None:
+        points = _rows(F) if owned else np.array(F, dtype=np.float64, order="C")
+        self.tree, self.threads = _tiles.SearchTree(points), threads
+        while not self.tree.grow(GROWN):
+            tick()
 
     def nearest(self, F: np.ndarray, count: int) -> np.ndarray:
         """The `count` rows nearest to each of these points, nearest first."""

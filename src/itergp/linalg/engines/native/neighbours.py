@@ -12,6 +12,7 @@ from itergp.linalg.engines.native.leaves import Leaf, slopes_of
 from itergp.linalg.engines.native.pace import paced
 from itergp.linalg.engines.sums import in_batches
 from itergp.linalg.neighbours import LEAST_GAIN, LEAST_VARIANCE, TIE
+from itergp.linalg.pieces import ROWS as ROWS_AT_ONCE, by_pieces, pieces
 from itergp.prior.parameters import Slopes
 
 ROWS = 4  # rows of a panel of the search
@@ -35,7 +36,7 @@ class NativeScan:
         self.rows, self.threads = len(F), threads
         # the mean would follow a single row far away, and float32 has no digits left for the others
         self.centre = np.median(F[:: -(-len(F) // SOME)], axis=0)
-        self.unit = _unit(F - self.centre)
+        self.unit = _unit(max(_largest(F[rows] - self.centre) for rows in pieces(len(F))))
         self.blocks = self._in_float32(F)
 
     def nearest(
@@ -60,6 +61,14 @@ class NativeScan:
         return found
 
     def _in_float32(self, F: np.ndarray) -> np.ndarray:
+        if len(F) <= ROWS_AT_ONCE:
+            return self._block(F)
+        out = np.empty((-(-len(F) // BLOCK), F.shape[1], BLOCK), dtype=np.float32)
+        for rows in pieces(len(F)):  # whole blocks
+            out[rows.start // BLOCK : -(-rows.stop // BLOCK)] = self._block(F[rows])
+        return out
+
+    def _block(self, F: np.ndarray) -> np.ndarray:
         G = F - self.centre
         if self.unit != 1.0 or _largest(G) > FARTHEST:
             G = np.clip(self.unit * G, -FARTHEST, FARTHEST)
@@ -70,9 +79,8 @@ def _largest(F: np.ndarray) -> float:
     return float(max(F.max(initial=0.0), -F.min(initial=0.0)))  # without a copy of all of it
 
 
-def _unit(F: np.ndarray) -> float:
+def _unit(largest: float) -> float:
     """A power of two that brings squares of the largest coordinate into the range of float32."""
-    largest = _largest(F)
     if not largest or 1.0 / FARTHEST < largest < FARTHEST:
         return 1.0
     return float(np.ldexp(1.0, min(1000, -int(np.frexp(largest)[1]))))
@@ -138,10 +146,16 @@ def likelihood(
 def scaled_inputs(parts: list[Leaf], X: np.ndarray) -> np.ndarray:
     """The features of all terms side by side, as multiples of the inputs."""
     d, profiles = X.shape[1], [leaf for leaf in parts if not leaf.constant]
-    centred = X - X.mean(axis=0)  # of which linear parts would notice
-    inputs = [(X if leaf.linear else centred)[:, leaf.columns(d)] for leaf in profiles]
-    scaled = (of * leaf.rate(d) for of, leaf in zip(inputs, profiles, strict=True))
-    return np.concatenate([np.zeros((len(X), 0)), *scaled], axis=1)
+    mean = X.mean(axis=0)
+
+    def scaled(rows: slice) -> np.ndarray:
+        some, centred = X[rows], X[rows] - mean  # of which linear parts would notice
+        of_terms = [
+            (some if leaf.linear else centred)[:, leaf.columns(d)] * leaf.rate(d) for leaf in profiles
+        ]
+        return np.concatenate([np.zeros((len(some), 0)), *of_terms], axis=1)
+
+    return by_pieces(scaled, len(X))
 
 
 def summands(

@@ -91,7 +91,7 @@ void scan(const Tree& tree, std::int32_t leaf, const float* x, Found& found) {
 }
 
 double distance(const Tree& tree, std::int32_t place, const double* x) {
-    const double* point = tree.points.data() + std::ptrdiff_t(place) * tree.features;
+    const double* point = tree.points + std::ptrdiff_t(place) * tree.features;
     double sum = 0.0;
     for (int f = 0; f < tree.features; ++f) {
         const double difference = point[f] - x[f];

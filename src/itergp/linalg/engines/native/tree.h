@@ -19,7 +19,7 @@ struct Node {
 struct Tree {
     int features;
     std::vector<Node> nodes;           // the first one is the root
-    std::vector<double> points;        // [leaf][LEAF][features]
+    const double* points;              // [leaf][LEAF][features], as far as there are rows
     // In units in which all points lie between -2 and 2, (x - centre) * scale, so that float32 can hold their squares:
     std::vector<double> centre;
     double scale;
