@@ -346,7 +346,8 @@ def _calibration(value: Any, targets: tuple[int, ...]) -> Calibration | None:
 def _donors_value(donors: Donors) -> dict[str, Any]:
     """null where a value is missing."""
     rows = [[None if x != x else x for x in row] for row in donors.X.tolist()]
-    return {"holes": [asdict(hole) for hole in donors.holes.columns], "X": rows}
+    holes = [asdict(hole) | {"values": list(hole.values)} for hole in donors.holes.columns]
+    return {"holes": holes, "X": rows}
 
 
 def _donors(value: Any, d: int) -> Donors | None:

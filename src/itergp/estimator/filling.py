@@ -30,9 +30,9 @@ ENOUGH, EACH = 50, 2  # rows that lack nothing: so many, and so many for each in
 SHARE = 0.2  # of a time budget
 KERNEL = "matern32"  # of the first fit, where that is to be chosen
 CHECKED = 500  # rows that are held out
-AS_EXPECTED = 5  # more, whose errors are
+AS_EXPECTED = 2  # more, whose errors are
 SURE = 2.0  # standard errors
-LEAST = 20  # rows: fewer cannot teach a function of their own
+LEAST = 8  # rows: fewer cannot teach a function of their own
 SEED = 0
 
 
