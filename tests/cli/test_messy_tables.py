@@ -56,7 +56,7 @@ def folder(tmp_path_factory):
 
 def test_what_was_done_to_a_table_is_said_once_and_is_in_the_json(folder):
     values, said = json.loads((folder / "fit.json").read_text()), (folder / "fit.txt").read_text()
-    assert len(values["notes"]) == 8
+    assert len(values["notes"]) == 7
     for note, part in zip(
         values["notes"],
         (
@@ -65,7 +65,6 @@ def test_what_was_done_to_a_table_is_said_once_and_is_in_the_json(folder):
             "'y' has thousands separators: 1.000,00 is read as 1000",
             "'day' is a date, used as: days since 2021-03-01, weekday",
             "'wet' has missing values (7)",
-            "can be far too narrow",
             "'heat' has missing values (9)",
             "rows without the target 'y' are left out: 5",
         ),
@@ -88,8 +87,8 @@ def test_predict_update_and_report_do_as_the_fit_did(folder, tmp_path):
         [
             *(day, (day + 0) % 7 + 1),  # which began on a Monday
             *(city == 0, city == 1),
-            *(np.where(np.isnan(wet), np.nanmedian(wet), wet), np.isnan(wet)),
-            *(np.where(np.isnan(heat), np.nanmedian(heat), heat), np.isnan(heat)),
+            *(wet, np.isnan(wet)),
+            *(heat, np.isnan(heat)),
         ]
     )
     np.testing.assert_allclose(found["predictions"]["mean"], model.predict(X), rtol=1e-12)
@@ -207,8 +206,10 @@ def test_the_exact_gp_is_factorised_once_for_all_blocks(folder, monkeypatch):
     monkeypatch.setattr("itergp.fitted.predictions.batch", lambda fit: 7)
     parts = succeed(*arguments).stdout
     assert len(calls) == 1
-    a, b = ([line.split(",") for line in text.splitlines()[1:]] for text in (whole, parts))
-    np.testing.assert_allclose(np.array(a, dtype=float), np.array(b, dtype=float), rtol=1e-6)
+    a, b = (np.loadtxt(text.splitlines()[1:], delimiter=",") for text in (whole, parts))
+    variance = a[:, 1] ** 2  # of which the computational part is a small difference
+    np.testing.assert_allclose(a[:, 2] ** 2 / variance, b[:, 2] ** 2 / variance, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(np.delete(a, 2, axis=1), np.delete(b, 2, axis=1), rtol=1e-6)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from itergp import InputError, StorageError
+from itergp.data.holes import Hole, Holes
 from itergp.tables import Inputs, Layout, read_table, training
 from itergp.tables.dates import days
 from itergp.tables.frames import frame_inputs
@@ -245,15 +246,17 @@ def test_rows_are_dropped_for_want_of_values(tmp_path):
     assert block.usable.tolist() == [True, False, False, True, False]
 
 
-def test_the_median_stands_for_what_is_missing_and_an_input_says_where(tmp_path):
+def test_what_may_be_missing_is_nan_and_an_input_says_where(tmp_path):
     layout, X, _, said = read(written(tmp_path, HOLES), "y", (), ["colour"], missing="impute")
     assert layout.inputs == ["a", "a is missing", "colour=blue", "colour=red", "colour is missing"]
-    np.testing.assert_array_equal(X, [[1, 0, 0, 1, 0], [3, 1, 1, 0, 0], [3, 0, 0, 0, 1], [3, 1, 0, 1, 0]])
-    assert said[:3] == [
-        "'a' has missing values (2): 3, the median of the fit, stands for them, and an input says where.",
-        TAKEN_AS_KNOWN,
-        "'colour' has missing values (1): a category of their own.",
+    nan = np.nan
+    rows = [[1, 0, 0, 1, 0], [nan, 1, 1, 0, 0], [3, 0, nan, nan, 1], [nan, 1, 0, 1, 0]]
+    np.testing.assert_array_equal(X, rows)
+    assert said[:2] == [
+        "'a' has missing values (2): those of similar rows stand for them, and an input says where.",
+        "'colour' has missing values (1): those of similar rows stand for them, and an input says where.",
     ]
+    assert layout.holes == Holes((Hole((0,), 1), Hole((2, 3), 4, category=True)))
     assert Layout.from_json(json.loads(json.dumps(layout.as_json()))) == layout
     whole = read(written(tmp_path, HOLES.replace("NA", "2").replace("NaN", "2"), "b.csv"), "y", ["colour"])
     assert whole[0].inputs == ["a"]
@@ -263,13 +266,25 @@ def test_what_was_never_missing_in_the_fit_is_filled_and_said_to_have_no_indicat
     layout = read(written(tmp_path, "a,c,y\n1,u,1\n5,v,2\n9,u,3\n"), "y", (), ["c"], missing="impute")[0]
     assert layout.inputs == ["a", "c=u", "c=v"]
     inputs = Inputs(written(tmp_path, "a,c\n,\n", "new.csv"), None, layout)
-    assert next(inputs.blocks(5)).X.tolist() == [[5.0, 0.0, 0.0]]
+    assert np.isnan(next(inputs.blocks(5)).X).all()
+    assert layout.holes == Holes((Hole((0,)), Hole((1, 2), category=True)))
     assert inputs.notes.sentences() == [
-        "'a' has missing values (1): 5, the median of the fit, stands for them, but no input says where: the "
-        "fit had none.",
-        TAKEN_AS_KNOWN,
-        "'c' has missing values (1): of no category, since the fit had none of them.",
+        "'a' has missing values (1): those of similar rows stand for them; the fit had none.",
+        "'c' has missing values (1): those of similar rows stand for them; the fit had none.",
     ]
+
+
+def test_models_of_the_second_version_fill_in_the_median_and_say_what_that_means(tmp_path):
+    layout, _, _, _ = read(written(tmp_path, HOLES), "y", (), ["colour"], missing="impute")
+    early = layout.as_json() | {"version": 2}
+    for feature, fill in zip(early["features"], (3.0, 0.0), strict=True):
+        feature["fill"] = fill
+        del feature["holes"]
+    early = Layout.from_json(json.loads(json.dumps(early)))
+    assert early.holes is None
+    inputs = Inputs(written(tmp_path, "a,colour\n,red\n7,\n", "new.csv"), None, early)
+    assert next(inputs.blocks(5)).X.tolist() == [[3, 1, 0, 1, 0], [7, 0, 0, 0, 1]]
+    assert TAKEN_AS_KNOWN in inputs.notes.sentences()
 
 
 def test_a_column_without_any_value_is_left_out_and_said(tmp_path):
@@ -456,7 +471,7 @@ def test_numbers_of_parquet_and_frames_have_points_though_the_file_of_the_fit_ha
         assert next(inputs.blocks(5)).X[:, 0].tolist() == values
     assert next(inputs.blocks(5)).kept == {"a": ["1.234", "5.678", "1e-05"]}
     frame = pd.DataFrame({"a": pd.Series([*values, "1,234", None], dtype=object)})
-    assert frame_inputs(layout, frame)[:, 0].tolist() == [*values, 1.234, 2.0]
+    np.testing.assert_array_equal(frame_inputs(layout, frame)[:, 0], [*values, 1.234, np.nan])
 
 
 def test_long_integers_stay_different_categories(tmp_path):

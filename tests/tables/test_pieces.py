@@ -205,7 +205,7 @@ def test_any_rows_are_skipped_dropped_and_filled_alike(tmp_path_factory, rows, p
             return str(error)
         return (
             layout,
-            found.X.tolist(),
+            repr(found.X.tolist()),  # NaN is NaN
             found.y.tolist(),
             found.kept.tolist(),
             sorted(table.notes.sentences()),

@@ -73,8 +73,9 @@ def fit(
     missing: Annotated[
         str,
         typer.Option(
-            help="Missing values (empty, NA, NaN, null): refuse them, drop such rows, or impute the median "
-            "and add an input that says where. The model does the same in predict, update and report.",
+            help="Missing values (empty, NA, NaN, null): refuse them, drop such rows, or impute them from "
+            "similar rows, with wider intervals where they matter. The model does the same in predict, "
+            "update and report.",
             metavar="refuse|drop|impute",
         ),
     ] = "refuse",
@@ -153,7 +154,8 @@ def fit(
                 engine=engine,
             )
             model._overwrites = True  # nobody else needs X
-            _compute(model, budget, "fitting", lambda: model.fit(X, y, labels), layout, out, as_json, notes)
+            work = partial(model.fit, X, y, labels, table=layout)
+            _compute(model, budget, "fitting", work, layout, out, as_json, notes)
 
 
 @app.command()

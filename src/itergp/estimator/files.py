@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from itergp.data.donors import Donors
+from itergp.data.holes import Hole, Holes
 from itergp.errors import InputError, StorageError
 from itergp.estimator.hyperparameters import Hyperparameters, Plan, free
 from itergp.estimator.names import remote, translate_kernel
@@ -53,6 +55,7 @@ def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
         "candidates": [asdict(candidate) for candidate in fit.trace.candidates],
         "observed": _observed_value(fit.observed) if refinable else None,
         "calibration": None if fit.calibration is None else _calibration_value(fit.calibration),
+        "donors": None if fit.donors is None else _donors_value(fit.donors),
     }
 
 
@@ -99,6 +102,7 @@ def restored(posterior: Posterior | TargetPosterior, about: dict[str, Any], aske
         timings={name: number(seconds, f"timings {name!r}", least=0.0) for name, seconds in timings.items()},
         observed=_observed(about.get("observed"), n, targets),
         calibration=_calibration(about.get("calibration"), targets),
+        donors=_donors(about.get("donors"), d),
     )
 
 
@@ -337,6 +341,38 @@ def _calibration(value: Any, targets: tuple[int, ...]) -> Calibration | None:
     if units > m or (np.diff(scores, axis=0) < 0).any() or (np.abs(weights.sum(axis=0) - 1.0) > 1e-6).any():
         raise Malformed("the calibration has scores that are not sorted, or weights that do not sum to 1.")
     return Calibration(scores, weights, units, value["grouped"] is True)
+
+
+def _donors_value(donors: Donors) -> dict[str, Any]:
+    """null where a value is missing."""
+    rows = [[None if x != x else x for x in row] for row in donors.X.tolist()]
+    holes = [asdict(hole) | {"values": list(hole.values)} for hole in donors.holes.columns]
+    return {"holes": holes, "X": rows}
+
+
+def _donors(value: Any, d: int) -> Donors | None:
+    """Rows whose values stand for missing ones; models of Python, and early ones, have none."""
+    if value is None:
+        return None
+    holes: list[Hole] = []
+    places: set[int] = set()
+    for hole in value["holes"]:
+        values = tuple(counted(j, "inputs of a hole") for j in hole["values"])
+        factor = number(hole["factor"], "factor of a hole", least=1.0)
+        flag = None if hole["flag"] is None else counted(hole["flag"], "flag of a hole")
+        holes.append(Hole(values, flag, hole["category"] is True, hole["told"] is True, factor))
+        own = [*values, *([] if flag is None else [flag])]
+        if not values or max(own) >= d or places & {*own} or len({*own}) < len(own):
+            raise Malformed(f"holes are not among {d} inputs, or overlap.")
+        places |= {*own}
+    X = value["X"]
+    if not X or any(len(row) != d for row in X):
+        raise Malformed(f"donors are not rows of {d} inputs.")
+    known = array_of([[0.0 if x is None else x for x in row] for row in X], "donors", len(X), d)
+    missing = np.array([[x is None for x in row] for row in X])
+    if np.delete(missing, [j for hole in holes for j in hole.values], axis=1).any():
+        raise Malformed("donors lack inputs that cannot be missing.")
+    return Donors(Holes(tuple(holes)), np.where(missing, np.nan, known))
 
 
 _OBJECT = {"object": True}

@@ -24,8 +24,9 @@ class InputTypeError(InputError, TypeError):
     """An argument contains values that are not numbers; scikit-learn's checks expect a TypeError."""
 
 
-def training_data(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
-    """X (n, d) and y (n,) or (n, t): finite float64. `reset` sets the names and the number of features."""
+def training_data(estimator: Any, X: Any, y: Any, reset: bool, holes: bool = False) -> tuple[Array, Array]:
+    """X (n, d) and y (n,) or (n, t): finite float64; with `holes`, X may have NaN. `reset` sets the names and
+    the number of features."""
     if y is not None:
         _plain("y", y)
     X = _named(X) if reset else encoded(estimator, _named(X))
@@ -41,6 +42,7 @@ def training_data(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Array, A
             multi_output=True,
             y_numeric=True,
             ensure_min_samples=1,
+            ensure_all_finite="allow-nan" if holes else True,
         )
     y = np.asarray(y, dtype=np.float64)
     if y.size == 0:
@@ -120,7 +122,14 @@ def new_inputs(estimator: Any, X: Any) -> Array:
     X = encoded(estimator, _named(X))
     _plain("X", X)
     with _clear_errors():
-        return validate_data(estimator, X, reset=False, dtype=np.float64, order="C")
+        return validate_data(
+            estimator,
+            X,
+            reset=False,
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite=True if estimator.fit_.donors is None else "allow-nan",
+        )
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import contextlib
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -16,6 +17,7 @@ from itergp.estimator import fitting
 from itergp.estimator.budgets import Budget
 from itergp.estimator.clock import Clock
 from itergp.estimator.files import about, parameters_of, restored, restoring, table_of
+from itergp.estimator.filling import checked, filled_rows, more_rows
 from itergp.estimator.inputs import (
     check_calibrated,
     check_method,
@@ -40,6 +42,7 @@ from itergp.estimator.progress import (
 )
 from itergp.estimator.views import FittedAttributes
 from itergp.fitted import predictions
+from itergp.fitted.filling import filled_in
 from itergp.fitted.scores import calibrated as calibrated_fit
 from itergp.fitted.units import Parts
 from itergp.posterior.uncertainty import Certificate
@@ -121,6 +124,7 @@ class IterGPRegressor(
     """
 
     _overwrites = False  # whether `fit` may scale X in place, for who needs it no more
+    table_: Layout
 
     def __init__(
         self,
@@ -161,7 +165,9 @@ class IterGPRegressor(
     # Fitting.
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> "IterGPRegressor":
+    def fit(
+        self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, *, table: Layout | None = None
+    ) -> "IterGPRegressor":
         """Learn hyper-parameters and condition on the data, within the budget. Ctrl-C stops early with
         a valid model.
 
@@ -172,9 +178,13 @@ class IterGPRegressor(
         `sample_weight` has one weight >= 0 per row: the noise variance of a row is noise / weight, so that a
         mean of k measurements has the weight k. Rows of weight 0 are left out. `noise_` and predictions are
         those of an observation of weight 1.
+
+        `table` is for the command line: the columns that X was made from. Values that its `--missing impute`
+        allows to be missing are NaN in X.
         """
         with self._changing(self.budget) as (clock, watch):
-            X, y = training_data(self, X, y, reset=True)
+            holes = None if table is None else table.holes
+            X, y = training_data(self, X, y, reset=True, holes=holes is not None)
             if self._table() is not None:
                 del self.table_  # these data are not that table
             watch.root = callback_root(self)
@@ -182,8 +192,17 @@ class IterGPRegressor(
             weights = sample_weights(sample_weight, len(X))
             X, y, weights, groups = weighted_rows(X, y, weights, labels(groups, len(X)))
             require_groups(groups)
-            how: dict[str, Any] = {"groups": groups, "weights": weights, "owned": self._overwrites}
-            self._fit = fitting.fit_rows(asked, names, X, y, clock, watch, self.checkpoint, **how)
+            donors, holed = None, X
+            if holes is not None:
+                X, weights, donors = filled_rows(asked, X, y, weights, holes, clock, watch)
+            owned = self._overwrites and holes is None  # what was filled in is compared with X afterwards
+            how: dict[str, Any] = {"groups": groups, "weights": weights, "owned": owned}
+            found = fitting.fit_rows(asked, names, X, y, clock, watch, self.checkpoint, **how)
+            if donors is not None and found.status is not Status.INTERRUPTED:
+                donors = checked(found, X, holed, donors)
+            self._fit = replace(found, donors=donors)
+            if table is not None:
+                self.table_ = table
         return self._told_if_interrupted()
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "IterGPRegressor":
@@ -198,9 +217,11 @@ class IterGPRegressor(
         if not hasattr(self, "posterior_"):
             return self.fit(X, y, sample_weight=sample_weight)
         with self._changing(self.budget) as (clock, watch):
-            X, y = training_data(self, X, y, reset=False)
-            X, y, weights = weighted_rows(X, y, sample_weights(sample_weight, len(X)))
-            self._fit = fitting.with_rows(self.fit_, X, y, clock, watch, weights)
+            donors = self.fit_.donors
+            X, y = training_data(self, X, y, reset=False, holes=donors is not None)
+            X, weights = more_rows(self.fit_, X, sample_weights(sample_weight, len(X)))
+            X, y, weights = weighted_rows(X, y, weights)
+            self._fit = replace(fitting.with_rows(self.fit_, X, y, clock, watch, weights), donors=donors)
         return self._told_if_interrupted()
 
     def refine(self, budget: Any = None) -> "IterGPRegressor":
@@ -297,7 +318,7 @@ class IterGPRegressor(
         from itergp.plots import plot_posterior
 
         check_is_fitted(self)
-        fit, X = self.fit_, None if X is None else new_inputs(self, X)
+        fit, X = self.fit_, None if X is None else filled_in(self.fit_, new_inputs(self, X))[0]
         process, noise = predictions.as_process(fit), predictions.noise(fit)
         return plot_posterior(
             process, X, y, feature=feature, target=target, noise=noise, names=self._input_names(), axis=axis
@@ -337,9 +358,9 @@ class IterGPRegressor(
             estimator = cls(**parameters_of(posterior, said))
             fit = restored(posterior, said, estimator.get_params(deep=False))
             layout = table_of(said, fit.features)
-        estimator._fit, estimator.n_features_in_ = fit, fit.features
         if layout is not None:
             estimator.table_ = layout
+        estimator._fit, estimator.n_features_in_ = fit, fit.features
         if fit.names is not None:
             estimator.feature_names_in_ = np.asarray(fit.names, dtype=object)
         return estimator

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from itergp import brief
+from itergp.data.donors import Donors
 from itergp.data.rows import Rows
 from itergp.fitted.first_rows import FirstRows
 from itergp.fitted.observed import Observed
@@ -76,6 +77,7 @@ class Fit:
     )
     observed: Observed | None = None  # what holding out rows needs; None: the file does not say
     calibration: "Calibration | None" = None  # once it was asked for
+    donors: Donors | None = None  # for inputs that may be missing, in models of tables
 
     __repr__ = brief.call
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from itergp.fitted.filling import batch as batch, filled_in, known
 from itergp.fitted.fit import Fit
 from itergp.fitted.scores import calibrated
 from itergp.fitted.shares import mathematical_factors
@@ -13,21 +14,19 @@ from itergp.posterior.spread import marginals
 from itergp.posterior.uncertainty import Certificate, Decomposition, taken_apart, variance_by
 from itergp.validate import Array
 
-BATCH_BYTES = 2**29  # of weights at test points, at once
-MOST = 2**15  # test points at once: the rows near them take 30 MB, and Ctrl-C takes effect in between
-
 
 def mean(fit: Fit, X: Array) -> Array:
     """(m,) or (m, t)"""
-    return fit.scaling.mean(_marginals(fit, fit.scaling.inputs(X), False)[0])
+    return fit.scaling.mean(_marginals(fit, known(fit, X)[0], False)[0])
 
 
 def mean_and_std(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
-    """Each (m,) or (m, t); of a new observation, or of the latent function."""
-    X = fit.scaling.inputs(X)
+    """Each (m,) or (m, t); of a new observation, or of the latent function. What missing values add is in
+    both."""
+    X, extra = known(fit, X)
     mean, variance = _marginals(fit, X, True)
     assert variance is not None
-    return fit.scaling.mean(mean), fit.size(np.sqrt(variance + _noise(fit, X, include_noise)))
+    return fit.scaling.mean(mean), fit.size(np.sqrt(variance + _noise(fit, X, include_noise) + extra))
 
 
 def conformal_ends(fit: Fit, level: float) -> tuple[Fit, tuple[Array, Array]]:
@@ -39,17 +38,18 @@ def conformal_ends(fit: Fit, level: float) -> tuple[Fit, tuple[Array, Array]]:
 
 def mean_and_cov(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
     """Of all points together: the same means and variances as of each alone."""
+    X, extra = filled_in(fit, X)
     Z = fit.scaling.inputs(X)
     covariance = fit.process.cov(Z)
-    covariance[np.diag_indices(len(X))] += _noise(fit, Z, include_noise)
-    return mean(fit, X), fit.variance(covariance)
+    covariance[np.diag_indices(len(X))] += _noise(fit, Z, include_noise) + extra
+    return fit.scaling.mean(_marginals(fit, Z, False)[0]), fit.variance(covariance)
 
 
 def sample(fit: Fit, X: Array, number: int, rng: np.random.RandomState, include_noise: bool = True) -> Array:
     """Joint draws (m, number) or (m, t, number)."""
-    Z = fit.scaling.inputs(X)
+    Z, extra = known(fit, X)
     draws = fit.process.sample(Z, number, seed=int(rng.randint(2**31 - 1)))
-    noise = np.asarray(_noise(fit, Z, include_noise))
+    noise = np.asarray(_noise(fit, Z, include_noise) + extra)
     if fit.noise_function is not None and noise.ndim == 1 and draws.ndim == 3:
         noise = noise[:, None]  # the same for all targets
     draws = draws + np.sqrt(noise) * rng.standard_normal(draws.shape)
@@ -58,8 +58,8 @@ def sample(fit: Fit, X: Array, number: int, rng: np.random.RandomState, include_
 
 def decompose(fit: Fit, X: Array, passes: int | None = None) -> Parts:
     """The variance of a new observation, taken apart."""
-    X = fit.scaling.inputs(X)
-    return _parts(fit, X, fit.process.decompose(X, passes=passes))
+    X, extra = known(fit, X)
+    return _parts(fit, X, fit.process.decompose(X, passes=passes), extra)
 
 
 def exact_factor(fit: Fit) -> Array | None:
@@ -71,7 +71,7 @@ def exact_factor(fit: Fit) -> Array | None:
 
 def mean_std_and_parts(fit: Fit, X: Array, passes: int, factor: Array | None) -> tuple[Array, Array, Parts]:
     """What `mean_and_std` and `decompose` say of a fit with one target, computed once for both."""
-    Z = fit.scaling.inputs(X)
+    Z, extra = known(fit, X)
     at = fit.process.at(Z)
     assert isinstance(at, At | LocalAt)
     mean, variance = at.marginals
@@ -80,16 +80,16 @@ def mean_std_and_parts(fit: Fit, X: Array, passes: int, factor: Array | None) ->
     else:
         exact = variance_by(factor, fit.shared, Z)
         found = taken_apart(variance, exact, exact, "exact")
-    std = fit.size(np.sqrt(variance + _noise(fit, Z, include_noise=True)))
-    return fit.scaling.mean(mean), std, _parts(fit, Z, found)
+    std = fit.size(np.sqrt(variance + _noise(fit, Z, include_noise=True) + extra))
+    return fit.scaling.mean(mean), std, _parts(fit, Z, found, extra)
 
 
-def _parts(fit: Fit, Z: Array, parts: Decomposition) -> Parts:
-    """In the units of the data; Z is in scaled ones."""
+def _parts(fit: Fit, Z: Array, parts: Decomposition, extra: Array | float) -> Parts:
+    """In the units of the data; Z is in scaled ones. What missing values add is noise."""
     return Parts(
         mathematical=fit.variance(parts.mathematical),
         computational=fit.variance(parts.computational),
-        noise=fit.variance(np.broadcast_to(fit.noise_at(Z), (len(Z), *np.shape(fit.noise)))),
+        noise=fit.variance(np.broadcast_to(fit.noise_at(Z) + extra, (len(Z), *np.shape(fit.noise)))),
         computational_lower=fit.variance(parts.computational_lower),
         computational_upper=fit.variance(parts.computational_upper),
         exact=parts.exact,
@@ -100,7 +100,7 @@ def _parts(fit: Fit, Z: Array, parts: Decomposition) -> Parts:
 
 def certify(fit: Fit, X: Array) -> Certificate:
     """Guaranteed bounds on the exact GP, in units of y squared and of y."""
-    found = fit.process.certify(fit.scaling.inputs(X))
+    found = fit.process.certify(known(fit, X)[0])
     return Certificate(
         fit.variance(found.variance_lower), fit.variance(found.variance_upper), fit.size(found.mean_error)
     )
@@ -116,11 +116,6 @@ def noise(fit: Fit) -> Any:
 def as_process(fit: Fit) -> Unscaled:
     """The fit as a Gaussian process in the units of the data."""
     return Unscaled(fit.process, fit.scaling, fit.own_variances)
-
-
-def batch(fit: Fit) -> int:
-    """How many points are handled at once, so that their weights fit in memory."""
-    return min(MOST, max(256, BATCH_BYTES // (24 * max(1, fit.posterior.rank))))
 
 
 def _marginals(fit: Fit, X: Array, with_variance: bool) -> tuple[Array, Array | None]:

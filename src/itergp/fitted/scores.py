@@ -75,6 +75,15 @@ def _of_rows(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
     return Calibration.of(_shaped(found, fit))
 
 
+def errors_of(fit: Fit, rows: Array) -> tuple[Array, Array]:
+    """Errors of rows of a fit with one target, and latent variances, each row predicted by others."""
+    posterior = with_targets(fit.shared)
+    exact = posterior.rank == posterior.problem.n
+    folds = [] if exact else _random_folds(rows, min(FOLDS, _affordable_folds((posterior,))))
+    mean, latent = _held_out(posterior, folds, rows, fit.neighbours)
+    return _columns(posterior.problem.y[rows])[:, 0] - mean[:, 0], latent
+
+
 def _without_each(
     posterior: Posterior, folds: list[Array], rows: Array, y: Array, share: Array, neighbours: int
 ) -> tuple[Array, Array]:

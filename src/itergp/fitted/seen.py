@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from itergp.errors import InputError
+from itergp.fitted.filling import known
 from itergp.fitted.fit import Fit
 from itergp.fitted.forecast import Forecast, forecast
 from itergp.fitted.points import LEADING, EachTarget, Points, from_folds, from_test_data
@@ -107,7 +108,7 @@ def _points(
     if X_test is None or y_test is None:
         held = [from_folds(one, fit.counts, fit.neighbours, fit.learned) for one in posteriors]
         return held[0] if len(held) == 1 else EachTarget(tuple(held))
-    X, y = finite("X_test", as_float64("X_test", X_test)), finite("y_test", as_float64("y_test", y_test))
+    X, y = as_float64("X_test", X_test), finite("y_test", as_float64("y_test", y_test))
     if X.ndim != 2 or X.shape[1] != fit.features:
         raise InputError(
             f"X_test has shape {X.shape}; expected (m, {fit.features}): the features of the fit."
@@ -117,8 +118,8 @@ def _points(
         raise InputError(
             f"y_test has shape {y.shape}; expected {expected}: one row per row of X_test, targets as in fit."
         )
-    X, y = fit.scaling.inputs(X), fit.scaling.targets(y)
+    (X, extra), y = known(fit, X if fit.donors is not None else finite("X_test", X)), fit.scaling.targets(y)
     if len(posteriors) == 1:
-        return from_test_data(posteriors[0], X, y, fit.noise_at(X))
-    noise = np.broadcast_to(fit.noise_at(X), (len(X), fit.targets))
+        return from_test_data(posteriors[0], X, y, fit.noise_at(X) + extra)
+    noise = np.broadcast_to(fit.noise_at(X) + extra, (len(X), fit.targets))
     return EachTarget(tuple(from_test_data(one, X, y[:, t], noise[:, t]) for t, one in enumerate(posteriors)))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from itergp.data.holes import Hole
 from itergp.errors import InputError
 from itergp.tables.cells import BOOLEANS, DAMAGED, Coded, spelled
 from itergp.tables.dates import AUTO, Dates, chosen, from_json as dates_from_json
@@ -27,9 +28,11 @@ class Feature:
     place: int  # in the file used for fitting, from 0
     categories: tuple[str, ...] | None = None  # the empty one stands for those that are missing
     dates: Dates | None = None
-    fill: float | None = None  # stands for a number that is missing, or a date; 0 allows missing categories
+    # in early models: stands for a number that is missing, or a date; 0 allows missing categories
+    fill: float | None = None
     indicator: bool = False  # whether an input says where the value was missing
     percent: bool = False  # whether numbers had percent signs, so that 40 would mean something else
+    holes: bool = False  # whether values may be missing, so that those of similar rows stand for them
 
     @property
     def kind(self) -> str:
@@ -47,9 +50,19 @@ class Feature:
     def _absent(self) -> str:
         return f"{self.name} is missing"
 
+    @property
+    def hole(self) -> Hole:
+        """Which of its inputs are missing together, and which says so."""
+        count = len(self.inputs)
+        if self.categories is None:
+            values = range(count - self.indicator)
+            return Hole(tuple(values), count - 1 if self.indicator else None)
+        flag = self.categories.index("") if "" in self.categories else None
+        return Hole(tuple(j for j in range(count) if j != flag), flag, category=True)
+
     def fill_in(self, out: np.ndarray, table: Table, j: int) -> tuple[np.ndarray, np.ndarray]:
-        """The inputs that come from column j, (rows, inputs); and where values are missing, and where a cell
-        is not what it should be. Without something that stands for it, such a row has no inputs."""
+        """The inputs that come from column j, (rows, inputs): NaN where values are missing; and where they
+        are, and where a cell is not what it should be."""
         if self.categories is not None:
             return self._fill_categories(out, table.coded(j))
         values = table.numbers(j, self.kind).values
@@ -63,16 +76,20 @@ class Feature:
             out[:, 0] = values
         else:  # days of rows that are not usable would not be dates
             self.dates.fill(out[:, : len(self.dates.parts)], np.where(usable, values, self.dates.origin))
+        if self.fill is None:
+            out[np.ix_(missing, np.array(self.hole.values))] = np.nan
         return missing, bad
 
     def _fill_categories(self, out: np.ndarray, cells: Coded) -> tuple[np.ndarray, np.ndarray]:
-        """A category that is missing, as none was in the fit, is none of them."""
+        """A category that is missing, as none was in the fit, is none of them in early models."""
         known = self.codes(cells)
         code = known[cells.codes] if len(known) else np.empty(0, dtype=np.intp)
         out[:] = 0.0
         seen = code >= 0
         out[seen, code[seen]] = 1.0
         missing = cells.where(cell for cell in cells.different if not cell)
+        if self.fill is None:
+            out[np.ix_(missing, np.array(self.hole.values))] = np.nan
         return missing, ~seen & ~missing
 
     def codes(self, cells: Coded) -> np.ndarray:
@@ -118,6 +135,7 @@ class Feature:
             "fill": self.fill,
             "indicator": self.indicator,
             "percent": self.percent,
+            "holes": self.holes,
         }
 
     @staticmethod
@@ -135,6 +153,7 @@ class Feature:
             None if fill is None else float(fill),
             value.get("indicator", False) is True,
             value.get("percent", False) is True,
+            value.get("holes", False) is True,
         )
 
 
@@ -143,7 +162,7 @@ def feature_of(table: Table, j: int, kind: str, missing: str, parts: str = AUTO)
     bare = Feature(table.names[j], j)
     if kind == TEXT:
         names = _categories(table, j, missing)
-        return replace(bare, categories=names, fill=0.0 if missing == "impute" else None) if names else None
+        return replace(bare, categories=names, holes=missing == "impute") if names else None
     found = table.numbers(j, kind)
     values, foreign = found.values, found.foreign
     known = values[np.isfinite(values)]
@@ -154,7 +173,7 @@ def feature_of(table: Table, j: int, kind: str, missing: str, parts: str = AUTO)
     bare = replace(bare, percent=table.notes.count(("percent", j)) > 0)
     if missing != "impute":
         return bare
-    return replace(bare, fill=float(np.median(known)), indicator=bool(np.isnan(values).any()))
+    return replace(bare, holes=True, indicator=bool(np.isnan(values).any()))
 
 
 def _categories(table: Table, j: int, missing: str) -> tuple[str, ...]:

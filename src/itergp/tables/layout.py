@@ -6,19 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from itergp.data.holes import Holes
 from itergp.errors import InputError, StorageError
 from itergp.tables.columns import chosen_columns, hint
-from itergp.tables.dates import AUTO, day
+from itergp.tables.dates import AUTO
 from itergp.tables.faults import Faults, check_numbers, listed
 from itergp.tables.feature import MISSING, Feature, feature_of
 from itergp.tables.numbers import DECIMALS
 from itergp.tables.table import DATES, INDEX, NUMBERS, TEXT, Head, Table
 
 TAKEN_AS_KNOWN = (
-    "intervals of such rows take what was filled in for known, and can be far too narrow. Compare them with "
-    "known targets (`itergp report --data`), or fit with --missing drop."
+    "the model is of an earlier version, for which the median of the fit stands for them and is taken for "
+    "known: intervals of such rows can be far too narrow. Fit it again."
 )
-VERSION = 2
+VERSION = 3
 ADVICE = "It was a number in the fit. --skip-bad leaves such rows out."
 
 
@@ -110,10 +111,21 @@ class Layout:
         """The columns that a header must have; none if columns are matched by position."""
         return [feature.name for feature in self.features] if self.header else []
 
+    @property
+    def holes(self) -> Holes | None:
+        """Which inputs may be missing; None if there are none, as in early models."""
+        found, start = [], 0
+        for feature in self.features:
+            if feature.holes:
+                found.append(feature.hole.moved(start))
+            start += len(feature.inputs)
+        return Holes(tuple(found)) if found else None
+
     # From a table to arrays.
 
     def X(self, table: Table, advice: str = ADVICE) -> np.ndarray:
-        """The model's inputs, (rows, features); columns unknown to the model are ignored."""
+        """The model's inputs, (rows, features), NaN where they may be missing and are; columns unknown to the
+        model are ignored."""
         return self.rows(table, advice)[0]
 
     def rows(
@@ -130,7 +142,7 @@ class Layout:
             stop = start + len(feature.inputs)
             absent, wrong = feature.fill_in(X[:, start:stop], table, j)
             bad |= wrong
-            if feature.fill is None:
+            if feature.fill is None and not feature.holes:
                 missing |= absent
             elif absent.any():
                 _note_filled(table, feature, int(absent.sum()))
@@ -314,15 +326,8 @@ def _note(table: Table, dropped: Iterable[int], found: dict[int, Feature | None]
 
 
 def _note_filled(table: Table, feature: Feature, count: int) -> None:
-    said = f"{feature.name!r} has missing values ({{count}}): "
-    if feature.categories is not None:
-        own = "" in feature.categories
-        said += "a category of their own." if own else "of no category, since the fit had none of them."
-    else:
-        assert feature.fill is not None
-        middle = f"{feature.fill:.6g}" if feature.dates is None else day(int(feature.fill))
-        flag = "and an input says where" if feature.indicator else "but no input says where: the fit had none"
-        said += f"{middle}, the median of the fit, stands for them, {flag}."
+    said = f"{feature.name!r} has missing values ({{count}}): those of similar rows stand for them"
+    said += ", and an input says where." if feature.hole.flag is not None else "; the fit had none."
     table.notes.add(("missing", feature.name), said, count)
-    if feature.categories is None:
+    if feature.fill is not None:
         table.notes.add(("filled in", ""), TAKEN_AS_KNOWN)

@@ -1,0 +1,133 @@
+"""Tables with missing values, `--missing impute`: intervals of rows that lack a value are as wide as they
+must be, by every door."""
+
+import numpy as np
+import pytest
+
+from itergp import InputError, IterGPRegressor
+from itergp.tables import Layout, read_table, training
+
+NAMES = ("a", "b", "c")
+
+
+def columns(n, seed, shift=0.0, rate=0.3):
+    """y depends on a most; a is missing at random, and y is larger by `shift` there."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    lost = rng.random(n) < rate
+    y = 1.5 * X[:, 0] + np.sin(2 * X[:, 1]) + shift * lost + 0.1 * rng.standard_normal(n)
+    X[lost, 0] = np.nan
+    return X, y, lost
+
+
+def table(path, X, y):
+    cells = [
+        ["" if np.isnan(x) else repr(float(x)) for x in (*row, target)]
+        for row, target in zip(X, y, strict=True)
+    ]
+    path.write_text("\n".join(map(",".join, [[*NAMES, "y"], *cells])) + "\n")
+    return read_table(path)
+
+
+def fitted(path, X, y, **how):
+    read = table(path, X, y)
+    layout = Layout.of(read, "y", missing="impute")
+    found = training(read, layout)
+    return IterGPRegressor(**how).fit(found.X, found.y, table=layout)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return fitted(tmp_path_factory.mktemp("model") / "t.csv", *columns(150, seed=1)[:2], kernel="matern52")
+
+
+def inside(model, X, y):
+    low, high = model.interval(X)
+    return (low <= y) & (y <= high)
+
+
+def encoded(X, lost):
+    """As the table's layout has it."""
+    return np.column_stack([X[:, :1], lost, X[:, 1:]])
+
+
+@pytest.mark.parametrize("shift", [0.0, 3.0])
+def test_intervals_hold_what_they_say_with_missing_values_and_without(shift, tmp_path):
+    """Also where y differs by whether a value is missing. With the median in its place they held 80 %."""
+    X, y, _ = columns(400, seed=2, shift=shift)
+    model = fitted(tmp_path / "t.csv", X, y, kernel="matern52")
+    new, target, lost = columns(2000, seed=3, shift=shift)
+    held = inside(model, encoded(new, lost), target)
+    assert 0.92 <= held[lost].mean() <= 0.99
+    assert 0.92 <= held[~lost].mean() <= 0.99
+
+
+def test_a_value_that_was_never_missing_in_the_fit_may_be_in_new_rows(tmp_path):
+    X, y, _ = columns(400, seed=4, rate=0.0)
+    model = fitted(tmp_path / "t.csv", X, y, kernel="matern52")
+    new, target, lost = columns(2000, seed=5, rate=0.5)
+    assert 0.92 <= inside(model, new, target)[lost].mean() <= 0.99
+    plain = IterGPRegressor(kernel="matern52").fit(X, y)
+    np.testing.assert_array_equal(plain.predict(new[~lost]), model.predict(new[~lost]))
+
+
+def test_rows_with_missing_values_weigh_less_in_the_fit(model):
+    _, _, lost = columns(150, seed=1)
+    weights = model.row_weights_
+    np.testing.assert_array_equal(weights[~lost], 1.0)
+    assert weights[lost].max() < 0.1
+
+
+def test_all_doors_have_the_same_uncertainty(model, tmp_path):
+    pd = pytest.importorskip("pandas")
+    new, _, lost = columns(12, seed=6)
+    X = encoded(new, lost)
+    mean, std = model.predict(X, return_std=True)
+    assert (std[lost] > 4 * std[~lost].max()).all()
+    frame = pd.DataFrame(new, columns=NAMES)
+    np.testing.assert_array_equal(model.predict(frame, return_std=True)[1], std)
+    np.testing.assert_array_equal(model.predict(frame), mean)
+    both, covariance = model.predict(X, return_cov=True)
+    np.testing.assert_allclose(both, mean)
+    np.testing.assert_allclose(np.diag(covariance), std**2, rtol=1e-9)
+    parts = model.decompose(X)
+    np.testing.assert_allclose(parts.mathematical + parts.computational + parts.noise, std**2, rtol=1e-9)
+    draws = model.sample_y(X, 4000, random_state=0)
+    np.testing.assert_allclose(draws.std(axis=1), std, rtol=0.1)
+    # without noise, a missing value is still missing
+    assert (model.predict(X, return_std=True, include_noise=False)[1][lost] > 0.9 * std[lost]).all()
+    model.save(tmp_path / "m.itergp")
+    again = IterGPRegressor.load(tmp_path / "m.itergp")
+    np.testing.assert_array_equal(again.predict(frame, return_std=True)[1], std)
+
+
+def test_rows_that_are_added_weigh_less_too(model, tmp_path):
+    pd = pytest.importorskip("pandas")
+    model.save(tmp_path / "m.itergp")
+    model, before = IterGPRegressor.load(tmp_path / "m.itergp"), model.row_weights_.size
+    new, y, lost = columns(30, seed=7)
+    model.partial_fit(pd.DataFrame(new, columns=NAMES), y)
+    weights = model.row_weights_[before:]
+    np.testing.assert_array_equal(weights[~lost], 1.0)
+    assert weights[lost].max() < 0.1
+    assert model.fit_.donors is not None
+
+
+def test_the_report_of_test_rows_knows_what_is_missing(model):
+    from itergp.report import numbers
+
+    new, y, lost = columns(400, seed=8)
+    values = numbers(model.fit_, encoded(new, lost), y)
+    mean, std = model.predict(encoded(new, lost), return_std=True)
+    expected = np.mean(np.abs(y - mean) < 1.959963984540054 * std)
+    assert values["targets"][0]["metrics"]["coverage"][-1] == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_cannot_be_missing_is_refused(model):
+    X, y, lost = columns(60, seed=9)
+    with pytest.raises(InputError, match="NaN in row 0 where no value can be missing"):
+        model.predict(np.array([[0.0, np.nan, 0.0, 0.0]]))
+    with pytest.raises(InputError, match="noise is 0, so rows with missing values"):
+        IterGPRegressor(noise=0.0).fit(encoded(X, lost), y, table=model.table_)
+    with pytest.raises(InputError, match="NaN"):
+        IterGPRegressor().fit(np.array([[0.0], [np.nan]]), [1.0, 2.0])
