@@ -18,7 +18,7 @@ def blocks(F: np.ndarray, dtype: np.dtype, size: int = BLOCK) -> np.ndarray:
 
 
 def _groups(columns: int, dtype: np.dtype) -> list[slice]:
-    """The native code's grouping of columns: groups of three vectors, and the rest."""
+    """The native code's grouping of columns: as wide as its registers allow, and the rest."""
     width = _tiles.group_width(np.dtype(dtype).itemsize)
     return [slice(start, min(start + width, columns)) for start in range(0, columns, width)]
 
