@@ -156,7 +156,7 @@ NB_MODULE(_tiles, m) {
     m.def("columns_unit", &columns_unit);
     m.def("group_width", [](int bytes) {
         expect(bytes == 4 || bytes == 8, "bytes must be 4 or 8");
-        return 3 * (chosen == "avx512" ? 64 : chosen == "avx2" ? 32 : 16) / bytes;
+        return bytes == 4 ? engine<float>().group_width : engine<double>().group_width;
     }, nb::arg("bytes"));
     m.def("choose", &choose, nb::arg("name"), "Use another instruction set, for tests.");
     bind<float>(m, "32");

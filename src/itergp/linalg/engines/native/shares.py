@@ -64,7 +64,7 @@ class Rows:
         return padded(V, self.dtype)
 
     def unpadded(self, sums: np.ndarray, columns: int) -> np.ndarray:
-        return unpadded(sums, self.n, columns, self.dtype)
+        return unpadded(sums, self.dtype, np.empty((self.n, columns)))
 
 
 class Share:

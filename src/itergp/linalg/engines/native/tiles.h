@@ -38,8 +38,10 @@ struct Range {
 
 template <typename T>
 struct Engine {
+    // Columns of V and of sums lie in groups of so many, the last one of fewer, each with all its rows together.
+    int group_width;
     // out += K V for the panels of `range` against all columns from their own block on, and the mirror image:
-    // out is float64 and V is T, both rows x columns with their columns in groups (`multiply` in tiles.cpp says how);
+    // out is float64 and V is T, both rows x columns with their columns in groups;
     // blocks before `from_block` receive nothing.
     void (*symmetric)(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, const T* V, int columns, double* out,
                       Range range, std::ptrdiff_t from_block, T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels,
