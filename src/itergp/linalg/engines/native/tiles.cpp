@@ -189,21 +189,21 @@ struct Scratch {
 // ---- what the binding calls -----------------------------------------------------------------------------------------
 
 template <typename T>
-void symmetric(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, const T* V, int columns, double* out, Range range,
-               std::ptrdiff_t from_block, T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels, bool filled) {
+void symmetric(const Component<T>* parts, int n_parts, Operand<T> left, Operand<T> right, std::ptrdiff_t after, int columns, Range range,
+               T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels, bool filled) {
     const Scratch<T> room;
     T* const scratch = room.tile;
     for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
-        const std::ptrdiff_t i = p * PANEL, own = i / BLOCK;
-        const bool stored = p < stored_panels && offsets[p + 1] > offsets[p];
-        for (std::ptrdiff_t b = own > from_block ? own : from_block; b < rows / BLOCK; ++b) {
+        const std::ptrdiff_t i = p * PANEL, own = i / BLOCK, least = own + after;
+        const bool stored = p < stored_panels && offsets[p + 1] > offsets[p], here = own >= left.from_block;
+        for (std::ptrdiff_t b = here || least > right.from_block ? least : right.from_block; b < right.rows / BLOCK; ++b) {
             const std::ptrdiff_t j = b * BLOCK;
-            T* K = stored ? store + offsets[p] + (b - own) * PANEL * BLOCK : scratch;
+            T* K = stored ? store + offsets[p] + (b - least) * PANEL * BLOCK : scratch;
             if (!stored || !filled) fill_tile(parts, n_parts, i, j, K);
-            const bool mirror = b > own, here = own >= from_block;
+            const bool mirror = b >= right.from_block && !(b == own && left.out == right.out);
             if (columns == 1) {
-                double *out_i = out + i, *out_j = out + j;
-                const T *Vi = V + i, *Vj = V + j;
+                double *out_i = left.out + i, *out_j = right.out + j;
+                const T *Vi = left.V + i, *Vj = right.V + j;
                 if (mirror && here) multiply_one<T, true>(K, Vi, Vj, out_i, out_j);
                 else if (here) multiply_one<T, false>(K, Vi, Vj, out_i, out_j);
                 else {  // rows above `from_block` only give
@@ -211,8 +211,8 @@ void symmetric(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, cons
                     multiply_one<T, true>(K, Vi, Vj, ignored, out_j);
                 }
             } else {
-                if (here) multiply<T, DIRECT>(K, V, rows, j, out, rows, i, columns);
-                if (mirror) multiply<T, MIRRORED>(K, V, rows, i, out, rows, j, columns);
+                if (here) multiply<T, DIRECT>(K, right.V, right.rows, j, left.out, left.rows, i, columns);
+                if (mirror) multiply<T, MIRRORED>(K, left.V, left.rows, i, right.out, right.rows, j, columns);
             }
         }
     }
