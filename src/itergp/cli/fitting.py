@@ -150,7 +150,7 @@ def fit(
                 cache=cache,
                 threads=threads,
                 random_state=seed,
-                engine=engine,
+                engine=engine or "auto",
             )
             _compute(model, budget, "fitting", lambda: model.fit(X, y, labels), layout, out, as_json, notes)
 
@@ -159,6 +159,7 @@ def fit(
 def refine(
     model: ModelArgument,
     budget: BudgetOption = None,
+    cluster: ClusterOption = None,
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -166,8 +167,11 @@ def refine(
     with reporting(as_json):
         out = writable(out or existing(model))
         _check(budget)
-        estimator, layout = load_model(existing(model))
-        _compute(estimator, budget, "refining", lambda: estimator.refine(budget), layout, out, as_json)
+        check_cluster(cluster)
+        existing(model)
+        with engine_of(cluster) as engine:
+            estimator, layout = load_model(model, engine)
+            _compute(estimator, budget, "refining", lambda: estimator.refine(budget), layout, out, as_json)
 
 
 @app.command()
@@ -190,6 +194,7 @@ def update(
         ),
     ] = None,
     budget: BudgetOption = None,
+    cluster: ClusterOption = None,
     out: OutOption = None,
     header: HeaderOption = None,
     decimal: DecimalOption = None,
@@ -202,13 +207,16 @@ def update(
         out = writable(out or existing(model), path)
         _check(budget)
         check_decimal(decimal)
-        estimator, layout = load_model(existing(model))
-        layout = _with_target(layout, target)
-        X, y, notes = supervised(path, header, layout, decimal, skip_bad)
-        say_notes(notes)
-        estimator.budget = budget or estimator.budget
-        work = partial(estimator.partial_fit, X, y)
-        _compute(estimator, estimator.budget, "updating", work, layout, out, as_json, notes)
+        check_cluster(cluster)
+        existing(model)
+        with engine_of(cluster) as engine:
+            estimator, layout = load_model(model, engine)
+            layout = _with_target(layout, target)
+            X, y, notes = supervised(path, header, layout, decimal, skip_bad)
+            say_notes(notes)
+            estimator.budget = budget or estimator.budget
+            work = partial(estimator.partial_fit, X, y)
+            _compute(estimator, estimator.budget, "updating", work, layout, out, as_json, notes)
 
 
 @dataclass(frozen=True)
