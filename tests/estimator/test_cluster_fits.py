@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 from itergp import Compute, DaskEngine, IterGPRegressor, Matern32, MemoryLimitError, Prior
 from itergp.cli.app import app
 from itergp.cli.commands import app as _registered  # noqa: F401
+from itergp.errors import InterruptedWarning
 from itergp.estimator import fitting
 from itergp.estimator.schedules import Machine
 from itergp.learning.endings import Ending
@@ -246,12 +248,13 @@ def test_control_c_in_a_pass_that_never_ends_leaves_a_valid_model(
     if actions:
         model.set_params(budget=f"{actions} actions").fit(X, Y)
     waits = struck(monkeypatch, "total")
-    with Shut(client, tmp_path, PASSES), pytest.warns(RuntimeWarning, match="Ctrl-C"):
-        if actions:
-            model.refine("6 actions")
-        else:
-            model.fit(X, Y)
-        assert model.status_.name == "INTERRUPTED"
+    more = partial(model.refine, "6 actions") if actions else partial(model.fit, X, Y)
+    with (
+        Shut(client, tmp_path, PASSES),
+        pytest.warns(InterruptedWarning, match=f"Interrupted after {actions} actions"),
+    ):
+        more()
+    assert model.status_.name == "INTERRUPTED"
     assert waits
     assert model.posterior_.rank == actions
     mean, std = model.predict(NEW, return_std=True)
@@ -546,10 +549,11 @@ def test_info_lists_the_workers_and_what_does_not_match(client, monkeypatch):
 
 @pytest.mark.parametrize("wrong", ["host:8786", "local:0", "local:many", "remote"])
 @pytest.mark.parametrize("command", ["fit", "predict", "refine", "update"])
-def test_a_bad_cluster_is_refused_before_any_file_is_read(table, wrong, command):
+def test_a_bad_cluster_is_refused_before_any_file_is_read(table, tmp_path, wrong, command):
     """The table is no model, and has no such target."""
     given = {"fit": ("--target", "nothing"), "predict": (table,), "refine": (), "update": (table,)}
-    found = run(command, table, *given[command], "--cluster", wrong)
+    out = tmp_path / ("out.csv" if command == "predict" else "out.itergp")
+    found = run(command, table, *given[command], "--cluster", wrong, "--out", out)
     assert found.exit_code == 2
     assert f"--cluster is {wrong!r}" in found.output
 

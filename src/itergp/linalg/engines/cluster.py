@@ -89,6 +89,7 @@ def local_cluster(workers: int | None = None) -> Iterator[Any]:
                 threads_per_worker=1,
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",
+                silence_logs=logging.CRITICAL,  # workers would write about every task that is cancelled
             )
         stack.enter_context(started)
         client = stack.enter_context(Client(started, set_as_default=False))

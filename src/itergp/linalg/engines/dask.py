@@ -10,7 +10,8 @@ process.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -231,8 +232,7 @@ class DaskEngine(NativeHere):
             ]
 
         try:
-            blocks = column_groups(V.shape[1])
-            for columns, totals in zip(blocks, [multiplied(V[:, some]) for some in blocks], strict=True):
+            for columns, totals in _ahead(column_groups(V.shape[1]), lambda some: multiplied(V[:, some])):
                 for group, total in enumerate(totals):
                     found = self._awaited(total, tick)
                     self.traffic.received += found.nbytes
@@ -409,6 +409,15 @@ class Pass:
         placed = self.cache.native
         same = isinstance(placed, Placed) and placed.kernel is self.kernel
         return placed if same and (placed.n, placed.dtype) == (len(self.X), self.dtype.name) else None
+
+
+def _ahead(blocks: list[slice], begin: Callable[[slice], list[Any]]) -> Iterator[tuple[slice, list[Any]]]:
+    """Each block with what was begun for it: while one is waited for, the next one is under way, so that
+    workers have always something to do, and never the parts of all blocks."""
+    under_way = deque(begin(block) for block in blocks[:1])
+    for number, block in enumerate(blocks, 1):
+        under_way.extend(begin(later) for later in blocks[number : number + 1])
+        yield block, under_way.popleft()
 
 
 def _require_room(worker: cluster.Worker, work: Pass, groups: int, workers: int) -> None:

@@ -43,9 +43,9 @@ class Placement:
 
 
 def of_pass(n: int, d: int, columns: int, itemsize: int, threads: int, parts: float) -> float:
-    """The inputs and their features, V, its own parts of K V, each as large as K V if they are put together,
-    and for each thread those that it adds."""
-    return 16.0 * n * d + float(n) * columns * (itemsize + 8 * (parts + 2 * threads))
+    """The inputs and their features; of this block of columns and the next one V, and its own parts of K V,
+    each as large as K V if they are put together; and for each thread those that it adds."""
+    return 16.0 * n * d + float(n) * columns * (2 * (itemsize + 8 * parts) + 16 * threads)
 
 
 def sentence(placements: list[Placement], tiles: int) -> str:
