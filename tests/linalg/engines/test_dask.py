@@ -502,6 +502,55 @@ def test_a_cluster_of_this_machine_does_not_hear_control_c_and_leaves_no_process
             os.kill(pid, 0)
 
 
+KILLED = """
+import os, pathlib, signal, sys, tempfile, time
+import numpy as np
+from itergp import Compute, DaskEngine, Matern32
+from itergp.linalg.engines.cluster import local_cluster
+from itergp.linalg.gram import Gram
+
+if __name__ == "__main__":
+    X = np.random.default_rng(0).uniform(size=(4500, 3))
+    with local_cluster(2) as client:
+        gram = Gram(Matern32(0.5), X, Compute("float64", engine=DaskEngine(client)))
+        before, files = gram.multiply(X), list(pathlib.Path(tempfile.gettempdir()).rglob("worker-*"))
+        assert files, "the test looks in the wrong place"
+        if sys.argv[1] == "killed":
+            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+            assert (gram.multiply(X) == before).all()
+        if sys.argv[1] == "failed":
+            raise ZeroDivisionError
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["ended", "killed", "failed"])
+def test_no_processes_and_no_files_are_left(tmp_path, how):
+    """After all is done, with a worker killed meanwhile, and after an error."""
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "program.py").write_text(KILLED)
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "program.py"), how],
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path / "temporary")},
+    )
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == (how == "failed"), said
+    assert ("ZeroDivisionError" in said) == (how == "failed")
+    assert soon(lambda: not alive(process.pid)), "somebody is left in its session"
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def alive(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def test_an_empty_block_of_columns_has_an_empty_product(engine):
     out = engine.symmetric(KERNEL, X, np.zeros((ROWS, 0)), FLOAT64, TileCache(0), 0, no_tick)
     assert out.shape == (ROWS, 0)

@@ -111,7 +111,9 @@ def steps(rows, block):
 there = Gram(kernel, X, Compute("float32", engine="jax", devices=4))
 Q = np.float32(V)[:, :4]
 out["passes"] = [crossed(lambda: there.multiply(Q)) for _ in range(2)]
-out["steps"] = {block: ((steps(4096, block) - steps(2048, block)) / (2048 * block)).tolist() for block in (1, 16)}
+out["steps"] = {
+    block: ((steps(4096, block) - steps(2048, block)) / (2048 * block)).tolist() for block in (1, 16)
+}
 out["said"] = there.engine.activity()
 
 # a forgotten copy is noticed on this backend

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -76,14 +77,16 @@ def _connected(address: str) -> Any:
 
 @contextlib.contextmanager
 def local_cluster(workers: int | None = None) -> Iterator[Any]:
-    """A client of some processes on this machine, one thread each; they end with the block."""
+    """A client of some processes on this machine, one thread each; with their files they end with the block."""
     require_dask()
+    import dask
     from distributed import Client, LocalCluster
 
     log = logging.getLogger("distributed")
     with contextlib.ExitStack() as stack:
         stack.callback(log.setLevel, log.level)
-        with _unheard_by_children():
+        folder = stack.enter_context(TemporaryDirectory(prefix="itergp-", ignore_cleanup_errors=True))
+        with _unheard_by_children(), dask.config.set({"temporary-directory": folder}):
             started = LocalCluster(
                 n_workers=workers or cores(),
                 threads_per_worker=1,
