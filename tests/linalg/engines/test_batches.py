@@ -195,6 +195,27 @@ def test_small_work_stays_in_this_process(client):
     assert engine.traffic == batches.Traffic()
 
 
+def test_few_points_among_many_rows_are_predicted_as_by_one_process():
+    """Their neighbours are a small part of all rows."""
+    rows = np.random.default_rng(4).uniform(-1, 1, (20_000, D))
+    found, expected = (
+        condition(
+            Prior(KERNEL),
+            rows,
+            rows[:, 0],
+            0.01,
+            UnitVector("random", block_size=16),
+            MaxActions(16),
+            Compute(engine=where),
+        )
+        .local(20)
+        .marginals(NEW[:3])
+        for where in (DaskEngine(None), "native")
+    )
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+
+
 # What is moved.
 
 

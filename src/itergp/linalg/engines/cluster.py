@@ -77,7 +77,7 @@ def _connected(address: str) -> Any:
 
 @contextlib.contextmanager
 def local_cluster(workers: int | None = None) -> Iterator[Any]:
-    """A client of some processes on this machine, one thread each; with their files they end with the block."""
+    """A client of some processes on this machine, one thread each; they and their files end with it."""
     require_dask()
     import dask
     from distributed import Client, LocalCluster
