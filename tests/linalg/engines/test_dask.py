@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
@@ -396,6 +397,26 @@ def test_a_worker_that_dies_before_it_answers_is_left_out(client, monkeypatch):
     listed = [real(client) | {gone: {"nthreads": 1}}]
     monkeypatch.setattr(cluster, "workers", lambda client: listed.pop() if listed else real(client))
     assert list(cluster.described(client, {})) == list(real(client))
+
+
+class Lost:
+    """A result that was there, and whose worker has died before it came: nobody makes it again."""
+
+    def add_done_callback(self, call):
+        call(self)
+
+    def result(self):
+        threading.Event().wait(60.0)
+
+
+def test_a_result_that_is_lost_before_it_comes_is_not_waited_for():
+    def tick():
+        raise CancelledError
+
+    with pytest.raises(CancelledError):
+        cluster.awaited(Lost(), np.inf, tick)
+    with pytest.raises(TimeoutError, match="no result"):
+        cluster.awaited(Lost(), 0.2)
 
 
 def test_workers_with_other_versions_are_named(client):

@@ -11,7 +11,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
@@ -160,8 +160,36 @@ def workers(client: Any) -> dict[str, dict[str, Any]]:
 
 def awaited(future: Any, seconds: float, tick: Tick = no_tick) -> Any:
     """Its result, with ticks while it is not there; TimeoutError after some seconds."""
+    end = time.monotonic() + seconds
     settled(future, seconds, tick)
-    return future.result()
+    return fetched(future.result, end - time.monotonic(), tick)
+
+
+def fetched(fetch: Callable[[], Any], seconds: float, tick: Tick = no_tick) -> Any:
+    """What another thread fetches, with ticks meanwhile; TimeoutError after some seconds.
+
+    A result whose worker dies before it has come is made again, or never, if nobody else may make it: Dask
+    waits for that without an end, so we do not wait for Dask.
+    """
+    box: list[tuple[Any, BaseException | None]] = []
+    done, end = threading.Event(), time.monotonic() + seconds
+
+    def run() -> None:
+        try:
+            box.append((fetch(), None))
+        except BaseException as error:
+            box.append((None, error))
+        done.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    while not done.wait(POLL):
+        tick()
+        if time.monotonic() > end:
+            raise TimeoutError(f"no result after {seconds:.0f} s")
+    found, error = box[0]
+    if error is not None:
+        raise error
+    return found
 
 
 def settled(future: Any, seconds: float, tick: Tick = no_tick) -> None:
