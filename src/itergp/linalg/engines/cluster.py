@@ -304,7 +304,11 @@ def lowest(found: dict[str, Worker]) -> str:
 
 def checked(client: Any, known: dict[str, Worker], tick: Tick = no_tick) -> dict[str, Worker]:
     """All workers of now; ClusterError if there are none, or if they cannot work together."""
-    found = described(client, known, tick)
+    return matching(described(client, known, tick))
+
+
+def matching(found: dict[str, Worker]) -> dict[str, Worker]:
+    """The same workers; ClusterError if there are none, or if they cannot work together."""
     if not found:
         raise ClusterError("The cluster has no workers. Start some with `dask worker ADDRESS`.")
     wrong = mismatches(found)

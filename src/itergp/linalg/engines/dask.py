@@ -170,7 +170,7 @@ class DaskEngine(NativeHere):
 
         kernel, X, dtype, cache = work.kernel, work.X, work.dtype, work.cache
         groups = Groups.of(len(X), self.shares)
-        found = self._workers = cluster.checked(self.client, self._workers, work.tick)
+        found = self.workers_now(work.tick)
         for worker in found.values():
             _require_room(worker, work, groups.p, len(found))
         client, instructions = self.client, cluster.lowest(found)
@@ -285,10 +285,10 @@ class DaskEngine(NativeHere):
     def workers_now(self, tick: Tick) -> dict[str, cluster.Worker]:
         """Those that there are; the first of them, after all died, is waited for."""
         end = time.monotonic() + PATIENCE
-        while not cluster.workers(self.client) and time.monotonic() < end:
+        while not (found := cluster.described(self.client, self._workers, tick)) and time.monotonic() < end:
             tick()
             time.sleep(cluster.POLL)
-        self._workers = cluster.checked(self.client, self._workers, tick)
+        self._workers = cluster.matching(found)
         return self._workers
 
     def earlier(
