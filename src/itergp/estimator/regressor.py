@@ -32,7 +32,7 @@ from itergp.estimator.inputs import (
     unchanged_on_error,
     weighted_rows,
 )
-from itergp.estimator.names import in_units_of_inputs
+from itergp.estimator.names import in_units_of_inputs, translate_engine
 from itergp.estimator.progress import (
     CallbackSupportMixin,
     Watch,
@@ -349,13 +349,17 @@ class IterGPRegressor(
         storage.save(path, self.posterior_, about(self.fit_, refinable) | table, refinable)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], classes: Iterable[type] = ()) -> "IterGPRegressor":
+    def load(
+        cls, path: str | PathLike[str], classes: Iterable[type] = (), engine: Any = None
+    ) -> "IterGPRegressor":
         """Load a model from a file, with the same predictions. List your own kernel, mean and policy classes
-        in `classes`."""
+        in `classes`. With an `engine`, such as `itergp.DaskEngine(client)` or the address of a scheduler, the
+        model goes on there: predictions, `refine` and `partial_fit`."""
         check_path(path)
-        posterior, said = storage.load(path, classes)
+        posterior, said = storage.load(path, classes, translate_engine(engine))
         with restoring(path):
             estimator = cls(**parameters_of(posterior, said))
+            estimator.engine = estimator.engine if engine is None else engine
             fit = restored(posterior, said, estimator.get_params(deep=False))
             layout = table_of(said, fit.features)
         if layout is not None:

@@ -219,22 +219,37 @@ struct Scratch {
     T* tile(int number) const { return tiles + number * PANEL * BLOCK; }
 };
 
-// The tiles of the upper half of a symmetric K: read where they are stored, evaluated where not.
+// The tiles of the upper half of K = k(left, right): read where they are stored, evaluated where not.
 template <typename T>
 struct Tiles {
     const Component<T>* parts;
     int n_parts;
+    std::ptrdiff_t after;
     T* store;
     const std::ptrdiff_t* offsets;
     std::ptrdiff_t stored_panels;
     bool filled;
 
+    // The block from which on a panel is in the upper half: its own, or the next one.
+    std::ptrdiff_t first_block(std::ptrdiff_t panel) const { return panel * PANEL / BLOCK + after; }
+
     // That of a panel and a block; `room` is for one that is not stored.
     const T* at(std::ptrdiff_t panel, std::ptrdiff_t block, T* room) const {
         const bool stored = panel < stored_panels && offsets[panel + 1] > offsets[panel];
-        T* K = stored ? store + offsets[panel] + (block - panel * PANEL / BLOCK) * PANEL * BLOCK : room;
+        T* K = stored ? store + offsets[panel] + (block - first_block(panel)) * PANEL * BLOCK : room;
         if (!stored || !filled) fill_tile(parts, n_parts, panel * PANEL, block * BLOCK, K);
         return K;
+    }
+};
+
+// Both sides of a product, and what each receives of a tile.
+template <typename T>
+struct Sides {
+    Operand<T> left, right;
+    bool direct(std::ptrdiff_t panel) const { return panel * PANEL / BLOCK >= left.from_block; }
+    // A tile on the diagonal of a symmetric K is its own mirror image.
+    bool mirrored(std::ptrdiff_t panel, std::ptrdiff_t block) const {
+        return block >= right.from_block && !(block == panel * PANEL / BLOCK && left.out == right.out);
     }
 };
 
@@ -245,18 +260,19 @@ inline Range first_of(Range range, std::ptrdiff_t count) {
 
 // Panel by panel, in the order in which tiles are stored.
 template <typename T>
-void symmetric_one(const Tiles<T>& K, std::ptrdiff_t rows, const T* V, double* out, Range range, std::ptrdiff_t from_block) {
+void symmetric_one(const Tiles<T>& K, const Sides<T>& both, Range range) {
     const Scratch<T> room(1);
+    const auto& [left, right] = both;
     for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
-        const std::ptrdiff_t i = p * PANEL, own = i / BLOCK;
-        for (std::ptrdiff_t b = std::max(own, from_block); b < rows / BLOCK; ++b) {
+        const std::ptrdiff_t i = p * PANEL, first = K.first_block(p);
+        for (std::ptrdiff_t b = both.direct(p) ? first : std::max(first, right.from_block); b < right.rows / BLOCK; ++b) {
             const T* tile = K.at(p, b, room.tiles);
-            const T *Vi = V + i, *Vj = V + b * BLOCK;
-            double *out_i = out + i, *out_j = out + b * BLOCK;
-            if (own < from_block) {  // rows above `from_block` only give
+            const T *Vi = left.V + i, *Vj = right.V + b * BLOCK;
+            double *out_i = left.out + i, *out_j = right.out + b * BLOCK;
+            if (!both.direct(p)) {  // rows before `from_block` only give
                 double ignored[PANEL] = {};
                 multiply_one<T, true>(tile, Vi, Vj, ignored, out_j);
-            } else if (b > own) {
+            } else if (both.mirrored(p, b)) {
                 multiply_one<T, true>(tile, Vi, Vj, out_i, out_j);
             } else {
                 multiply_one<T, false>(tile, Vi, Vj, out_i, out_j);
@@ -265,22 +281,22 @@ void symmetric_one(const Tiles<T>& K, std::ptrdiff_t rows, const T* V, double* o
     }
 }
 
-// Block by block for some panels together. Each number of `out` receives its terms in the same order as panel by panel.
+// Block by block for some panels together. Each number receives its terms in the same order as panel by panel.
 template <typename T>
-void symmetric_some(const Tiles<T>& K, const Scratch<T>& room, std::ptrdiff_t rows, const T* V, int columns, double* out,
-                    Range panels, std::ptrdiff_t from_block) {
+void symmetric_some(const Tiles<T>& K, const Sides<T>& both, const Scratch<T>& room, int columns, Range panels) {
+    const auto& [left, right] = both;
     const T* tiles[TOGETHER<T>];
-    for (std::ptrdiff_t b = std::max(panels.first * PANEL / BLOCK, from_block); b < rows / BLOCK; ++b) {
-        const std::ptrdiff_t j = b * BLOCK;
-        const Range begun{panels.first, std::min(panels.last, (b + 1) * BLOCK / PANEL), panels.step};  // own block <= b
-        for (std::ptrdiff_t p = begun.first, t = 0; p < begun.last; p += begun.step, ++t) tiles[t] = K.at(p, b, room.tile(t));
+    for (std::ptrdiff_t b = K.first_block(panels.first); b < right.rows / BLOCK; ++b) {
+        const std::ptrdiff_t j = b * BLOCK, begun = std::min(panels.last, (b - K.after + 1) * BLOCK / PANEL);  // first_block <= b
+        for (std::ptrdiff_t p = panels.first, t = 0; p < begun; p += panels.step, ++t)
+            if (both.direct(p) || both.mirrored(p, b)) tiles[t] = K.at(p, b, room.tile(t));
         for_groups<T>(columns, [&](Group group) {
-            for (std::ptrdiff_t p = begun.first, t = 0; p < begun.last; p += begun.step, ++t) {
-                const std::ptrdiff_t i = p * PANEL, own = i / BLOCK;
-                const T *Vi = group.at<T>(V, rows, i), *Vj = group.at<T>(V, rows, j);
-                double *out_i = group.at<T>(out, rows, i), *out_j = group.at<T>(out, rows, j);
-                if (own >= from_block) multiply<T, DIRECT>(tiles[t], Vj, out_i, group.vectors);
-                if (b > own) multiply<T, MIRRORED>(tiles[t], Vi, out_j, group.vectors);
+            for (std::ptrdiff_t p = panels.first, t = 0; p < begun; p += panels.step, ++t) {
+                const std::ptrdiff_t i = p * PANEL;
+                const T *Vi = group.at<T>(left.V, left.rows, i), *Vj = group.at<T>(right.V, right.rows, j);
+                double *out_i = group.at<T>(left.out, left.rows, i), *out_j = group.at<T>(right.out, right.rows, j);
+                if (both.direct(p)) multiply<T, DIRECT>(tiles[t], Vj, out_i, group.vectors);
+                if (both.mirrored(p, b)) multiply<T, MIRRORED>(tiles[t], Vi, out_j, group.vectors);
             }
         });
     }
@@ -289,13 +305,14 @@ void symmetric_some(const Tiles<T>& K, const Scratch<T>& room, std::ptrdiff_t ro
 // ---- what the binding calls -----------------------------------------------------------------------------------------
 
 template <typename T>
-void symmetric(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, const T* V, int columns, double* out, Range range,
-               std::ptrdiff_t from_block, T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels, bool filled) {
-    const Tiles<T> K{parts, n_parts, store, offsets, stored_panels, filled};
-    if (columns == 1) return symmetric_one(K, rows, V, out, range, from_block);
+void symmetric(const Component<T>* parts, int n_parts, Operand<T> left, Operand<T> right, std::ptrdiff_t after, int columns, Range range,
+               T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels, bool filled) {
+    const Tiles<T> K{parts, n_parts, after, store, offsets, stored_panels, filled};
+    const Sides<T> both{left, right};
+    if (columns == 1) return symmetric_one(K, both, range);
     const Scratch<T> room(TOGETHER<T>);
     for (; range.first < range.last; range.first += TOGETHER<T> * range.step)
-        symmetric_some(K, room, rows, V, columns, out, first_of(range, TOGETHER<T>), from_block);
+        symmetric_some(K, both, room, columns, first_of(range, TOGETHER<T>));
 }
 
 template <typename T>
