@@ -188,13 +188,19 @@ def test_whatever_is_asked_for_means_and_variances_are_the_same(noise, neighbour
 
 
 def test_many_points_are_predicted_in_batches(monkeypatch):
-    import itergp.fitted.predictions as module
+    import itergp.fitted.filling as module
 
     model = given(budget="9 actions").fit(DATA.X, DATA.y)
     X = np.random.default_rng(0).uniform(-1, 1, (1000, 2))
     whole = model.predict(X, return_std=True)
     monkeypatch.setattr(module, "BATCH_BYTES", 1)  # 256 points at once
     np.testing.assert_allclose(model.predict(X, return_std=True), whole, rtol=1e-12)
+
+
+def test_the_parts_of_a_fit_take_its_time():
+    """In one of five fits at least: between two readings of a clock, others may have the core."""
+    found = [given(budget="9 actions").fit(DATA.X, DATA.y).timings_ for _ in range(5)]
+    assert min(abs(sum(times.values()) / times["total"] - 2.0) for times in found) < 0.1
 
 
 def test_attributes_after_a_fit():
@@ -205,7 +211,6 @@ def test_attributes_after_a_fit():
     assert model.trace_.steps[-1].actions == model.posterior_.rank == 9
     assert model.trace_.resumed_from == 0
     assert set(model.timings_) == {"prepare", "learn", "act", "total"}
-    assert sum(model.timings_.values()) == pytest.approx(2 * model.timings_["total"], rel=0.2)
     assert model.n_features_in_ == 2
     assert not hasattr(model, "feature_names_in_")
 

@@ -226,10 +226,10 @@ class Belief:
         return expected - 0.5 * (quadratic + t * (_logdet(self.L) - logdet_A - self.rank + self.trace_GA))
 
     def _log_spread(self) -> float:
-        """sum_j log(2 pi N_j) + k_i(x_j, x_j) / N_j; in place, as there may be many rows."""
+        """sum_j log(2 pi N_j) + k_i(x_j, x_j) / N_j; there may be many rows, so one sum after the other."""
+        spread = (self.training_variance / self.problem.N).sum()
         terms = 2 * np.pi * self.problem.N
-        logs = np.log(terms, out=terms).sum()
-        return float(logs + np.divide(self.training_variance, self.problem.N, out=terms).sum())
+        return float(np.log(terms, out=terms).sum() + spread)
 
     def _squared_misfit(self) -> np.ndarray:
         """(b - K Q c)^2 / N"""
