@@ -16,7 +16,7 @@ from itergp.errors import InputError, InterruptedWarning
 from itergp.estimator import fitting
 from itergp.estimator.budgets import Budget
 from itergp.estimator.clock import Clock
-from itergp.estimator.files import about, parameters_of, restored, restoring, table_of
+from itergp.estimator.files import about, load_fit, restoring
 from itergp.estimator.filling import checked, filled_rows, more_rows
 from itergp.estimator.inputs import (
     check_calibrated,
@@ -353,11 +353,9 @@ class IterGPRegressor(
         """Load a model from a file, with the same predictions. List your own kernel, mean and policy classes
         in `classes`."""
         check_path(path)
-        posterior, said = storage.load(path, classes)
+        fit, layout = load_fit(path, classes)
         with restoring(path):
-            estimator = cls(**parameters_of(posterior, said))
-            fit = restored(posterior, said, estimator.get_params(deep=False))
-            layout = table_of(said, fit.features)
+            estimator = cls(**fit.asked)
         if layout is not None:
             estimator.table_ = layout
         estimator._fit, estimator.n_features_in_ = fit, fit.features

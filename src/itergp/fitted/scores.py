@@ -20,6 +20,7 @@ from itergp.posterior.holdout import (
     inverse_factor,
     with_targets,
     with_the_others,
+    without_folds,
     without_observation,
 )
 from itergp.posterior.targets import TargetPosterior
@@ -139,7 +140,7 @@ def _held_out(posterior: Posterior, folds: list[Array], rows: Array, neighbours:
         return _columns(mean), latent
     exact = posterior.rank == posterior.problem.n
     predicted: Iterable[WithoutFold | tuple[Array, Array]] = (
-        _exact_folds(posterior, folds) if exact else (WithoutFold.of(posterior, F) for F in folds)
+        _exact_folds(posterior, folds) if exact else without_folds(posterior, folds)
     )
     means, latent = np.empty((rows.size, posterior.problem.targets)), np.empty(rows.size)
     for F, found in zip(folds, predicted, strict=True):
