@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from itergp import InputError, IterGPRegressor
+from itergp.report import numbers
 from itergp.tables import Layout, read_table, training
 
 NAMES = ("a", "b", "c")
@@ -131,3 +132,37 @@ def test_what_cannot_be_missing_is_refused(model):
         IterGPRegressor(noise=0.0).fit(encoded(X, lost), y, table=model.table_)
     with pytest.raises(InputError, match="NaN"):
         IterGPRegressor().fit(np.array([[0.0], [np.nan]]), [1.0, 2.0])
+
+
+def test_the_report_has_columns_and_no_inputs_that_say_what_is_missing(tmp_path):
+    """Such an input counts with its column; lines are drawn through rows that lack nothing, even where most
+    do, and nobody takes for known what was missing from one of the worst points."""
+    X, y, lost = columns(200, seed=8, shift=3.0, rate=0.6)
+    model = fitted(tmp_path / "t.csv", X, y, kernel="matern52")
+    a, flag, b, c = 1.0 / model.kernel_.kernel.lengthscale
+    assert flag > a  # so it matters what a column's relevance is
+    assert np.median(model.posterior_.problem.X[:, 1]) > 0  # most rows lack a
+    values = numbers(model.fit_, feature_names=model.table_.inputs)
+    found = {row["feature"]: row["relevance"] for row in values["relevance"]}
+    expected = np.array([max(a, flag), b, c])
+    np.testing.assert_allclose([found.pop(name) for name in NAMES], expected / expected.max(), rtol=1e-3)
+    assert not found
+    slices = values["targets"][0]["slices"]
+    assert {one["feature"] for one in slices} == set(NAMES)
+    assert not any("missing" in one["held_at"] for one in slices)
+    at_median = np.median(model.scaling_.original(model.posterior_.problem.X), axis=0) * [1, 0, 1, 1]
+    along_a = next(one for one in slices if one["feature"] == "a")
+    there = np.tile(at_median, (len(along_a["x"]), 1))
+    there[:, 0] = along_a["x"]
+    np.testing.assert_allclose(along_a["mean"][-1], model.predict(there), rtol=1e-3, atol=1e-3)
+    worst = values["targets"][0]["worst"]
+    assert [one["features"]["a"] == "missing" for one in worst] == [bool(lost[one["row"]]) for one in worst]
+    assert any(one["features"]["a"] == "missing" for one in worst)
+
+
+def test_lengthscales_on_the_command_line_are_those_of_columns_too(model, tmp_path):
+    from itergp.cli.measuring import described
+
+    model.save(tmp_path / "m.itergp")
+    features = described(model.fit_, model.table_, tmp_path / "m.itergp")["learned"]["features"]
+    assert sorted(row["name"] for row in features) == sorted(NAMES)
