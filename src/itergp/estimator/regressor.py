@@ -17,7 +17,7 @@ from itergp.estimator import fitting
 from itergp.estimator.budgets import Budget
 from itergp.estimator.clock import Clock
 from itergp.estimator.files import about, load_fit, restoring
-from itergp.estimator.filling import checked, filled_rows, more_rows
+from itergp.estimator.filling import RESERVED, checked, filled_rows, more_rows
 from itergp.estimator.inputs import (
     check_calibrated,
     check_method,
@@ -197,9 +197,14 @@ class IterGPRegressor(
                 X, weights, donors = filled_rows(asked, X, y, weights, holes, clock, watch)
             owned = self._overwrites and holes is None  # what was filled in is compared with X afterwards
             how: dict[str, Any] = {"groups": groups, "weights": weights, "owned": owned}
-            found = fitting.fit_rows(asked, names, X, y, clock, watch, self.checkpoint, **how)
+            with clock.reserving(
+                0.0 if donors is None or not donors.holes.missing(holed).any() else RESERVED
+            ):
+                found = fitting.fit_rows(asked, names, X, y, clock, watch, self.checkpoint, **how)
             if donors is not None and found.status is not Status.INTERRUPTED:
-                donors = checked(found, X, holed, donors)
+                donors = checked(found, X, holed, donors, clock)
+                clock.lap("check")
+                found = replace(found, timings=clock.total())
             self._fit = replace(found, donors=donors)
             if table is not None:
                 self.table_ = table
