@@ -16,7 +16,7 @@ WORK = 1.5e10  # numbers n x rank x points: a second or two on two cores
 FEWEST, MOST = 200, 1000  # points
 FOLDS = 10
 FOLD_WORK = 3e10  # rank^3, over all folds
-LEADING = 2048  # actions of an exact model along which the path is followed
+LEADING = 1024  # actions of an exact model along which the path is followed
 SEED = 0
 
 
