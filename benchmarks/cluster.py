@@ -1,5 +1,5 @@
 """Claims: on a cluster passes over K, learning by neighbours and predictions take little more processor time
-than in one process; and a basis that fits on no worker fits on several.
+than in one process; a basis that fits on no worker fits on several; budgets and Ctrl-C are kept.
 
 Passes: d = 10, Matern 3/2, float32 tiles, never stored, one thread for each worker, all on this machine: so
 wall-clock time says nothing about larger clusters, and the processor time of all processes (driver,
@@ -17,14 +17,25 @@ have a limit of memory, beyond which Dask kills them, and nothing is written to 
 hold is more than any of them may have.
 
     python benchmarks/cluster.py basis [--rows 20000] [--workers 4] [--memory 1GB] [--held 3GB] [--block 32]
+
+Budgets: time budgets of fits are kept to 3 % or 1 s, and after Ctrl-C there is a valid model within 2 s: with
+conjugate gradients, whose passes run on the cluster, and with learning by neighbours, and in a large pass.
+Predictions end within 2 s. By the clock, so on an idle machine.
+
+    python benchmarks/cluster.py budgets [--rows 60000] [--workers 2] [--shares 16]
 """
 
 import argparse
+import contextlib
 import logging
 import os
+import signal
+import threading
 import time
+import warnings
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import dask
@@ -32,7 +43,17 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 from common import print_table, synthetic
-from itergp import Compute, DaskEngine, Matern32, MaxActions, Prior, RandomAction, UnitVector, condition
+from itergp import (
+    Compute,
+    DaskEngine,
+    IterGPRegressor,
+    Matern32,
+    MaxActions,
+    Prior,
+    RandomAction,
+    UnitVector,
+    condition,
+)
 from itergp.data.rows import unmerged
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.linalg.compute import parse_bytes
@@ -184,9 +205,73 @@ def basis(given):
         assert sorted(before) == sorted(after), "a worker died"
 
 
+FITS = {  # what is fitted, and what runs on the workers most of the time
+    "passes": {"learn": False, "noise": NOISE, "policy": "cg", "neighbours": 0},
+    "learning": {"learn": "neighbours", "policy": "cholesky"},
+    "a pass of 512 columns": {
+        "learn": False,
+        "noise": NOISE,
+        "policy": RandomAction(block_size=512),
+        "neighbours": 0,
+    },
+}
+
+
+def budgets(given):
+    """Fits that are ended by their budgets, and by Ctrl-C."""
+    X, y = synthetic(given.rows)[:2]
+    warnings.simplefilter("ignore")
+    rows = []
+    with local_cluster(given.workers) as client:
+        engines = {"cluster": DaskEngine(client, given.shares), "here": "native"}
+        for (what, how), (where, engine) in product(FITS.items(), engines.items()):
+            model = partial(IterGPRegressor, KERNEL, **how, threads=given.workers, engine=engine)
+            for seconds in (3, 10):
+                fitted = model(budget=f"{seconds}s")
+                took = _seconds(partial(fitted.fit, X, y))
+                kept = took - seconds <= max(1.0, 0.03 * seconds)
+                rows.append([what, where, f"budget {seconds} s", f"{took:.2f}", _valid(fitted, X), kept])
+            for after in (1, 4):
+                fitted = model(budget="600s")
+                took = _seconds(partial(fitted.fit, X, y), after) - after
+                rows.append(
+                    [what, where, f"Ctrl-C after {after} s", f"{took:.2f}", _valid(fitted, X), took <= 2.0]
+                )
+        how = {"learn": False, "noise": NOISE, "policy": "cholesky", "budget": "256 actions"}
+        for where, engine in engines.items():
+            fitted = IterGPRegressor(KERNEL, **how, engine=engine).fit(X, y)
+            took = _seconds(partial(fitted.predict, np.tile(X, (10, 1))), 2) - 2
+            rows.append(
+                ["predictions", where, "Ctrl-C after 2 s", f"{took:.2f}", _valid(fitted, X), took <= 2.0]
+            )
+    print(f"n = {given.rows:,}, {given.workers} workers, {given.shares} shares; here as many threads")
+    print_table(["", "", "", "seconds (after Ctrl-C)", "actions", "kept"], rows)
+
+
+def _seconds(work, struck=None):
+    """How long it takes, with Ctrl-C after some time; what it raises then is its end."""
+    strike = threading.Timer(struck or 0.0, os.kill, (os.getpid(), signal.SIGINT))
+    begun = time.perf_counter()
+    if struck is not None:
+        strike.start()
+    with contextlib.suppress(KeyboardInterrupt):
+        work()
+    took = time.perf_counter() - begun
+    assert struck is None or took > struck, "it had ended before"
+    return took
+
+
+def _valid(model, X):
+    """The number of its actions, once its predictions were looked at."""
+    mean, std = model.predict(X[:100], return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+    return str(model.posterior_.rank)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="?", choices=("overhead", "basis"), default="overhead")
+    parser.add_argument("what", nargs="?", choices=tuple(CLAIMS), default="overhead")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--workers", type=int)
     parser.add_argument("--shares", type=int, default=16)
@@ -197,9 +282,9 @@ def main():
     parser.add_argument("--block", type=int, default=32)
     given = parser.parse_args()
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    defaults = {"overhead": (60_000, 2), "basis": (20_000, 4)}[given.what]
-    given.rows, given.workers = given.rows or defaults[0], given.workers or defaults[1]
-    {"overhead": overhead, "basis": basis}[given.what](given)
+    claim, rows, workers = CLAIMS[given.what]
+    given.rows, given.workers = given.rows or rows, given.workers or workers
+    claim(given)
 
 
 def overhead(given):
@@ -218,6 +303,9 @@ def overhead(given):
             table.append([name, *times, f"{alone.wall:.2f}", f"{there.wall:.2f}"])
     head = ["", "alone: CPU s", "cluster: CPU s", "overhead", "MB moved", "alone: s", "cluster: s"]
     print_table(head, table)
+
+
+CLAIMS = {"overhead": (overhead, 60_000, 2), "basis": (basis, 20_000, 4), "budgets": (budgets, 60_000, 2)}
 
 
 if __name__ == "__main__":

@@ -4,40 +4,47 @@ Work over threads, plus bytes over the network, plus tasks through the scheduler
 contention, one thread for each worker, d = 10. The rates of one thread are those of `benchmarks/cluster.py`
 and `itergp.fitted.price`; the network has 10 Gbit/s at each machine, and a task takes the scheduler 1 ms.
 
-A pass of b columns over n rows by W workers with S = 2 W shares:
+A pass of b columns over n rows by W workers with S = 2 W shares between p = sqrt(2 S) groups of rows:
 
     n^2 (PAIR + COLUMN b) / W                       the work
-    + (1 + log2 W) 4 n b / B                        V to a worker, and from each that has it to one more
-    + (3 log4 S + 1) 8 n b / B                      parts, added four at a time, and the sum to the driver
-    + 4/3 S tasks
+    + 4 n b / B                                     V from the driver to the workers
+    + (S / W) (2 / p) 4 n b / B                     and from each other: the rows of both groups of a share
+    + 2 max(1, p / W) 8 n b / B                     parts to where they are added, always both of a share
+    + 8 n b / B                                     and the sums to the driver
+    + S + p tasks
 
 An evaluation of the likelihood is n ROW / W and at most 256 batches, so that more workers do not help;
 predictions are m POINT / W, their inputs
 and answers over the one line of the driver, and a task for each 2,048 points. Each worker holds the inputs
-twice, and for a pass V and three parts.
+twice, and for a pass V, its parts, and those that it adds.
 
     python benchmarks/cluster_model.py [--row 4.7e-6] [--point 2.9e-4]
 """
 
 import argparse
-import math
 
 from common import print_table
 from itergp.fitted.price import COLUMN, PAIR
-from itergp.linalg.engines import sums
+from itergp.linalg.engines import placement, sums
+from itergp.linalg.engines.native.shares import Groups
 
 BANDWIDTH, TASK, FEATURES = 1.25e9, 1e-3, 10
 WORKERS, ROWS = (1, 10, 100, 1000), (10**5, 10**6, 10**7, 10**8, 10**9)
 
 
 def of_pass(n, workers, columns):
-    shares = max(16, 2 * workers)
+    shares, groups = shared(workers)
     work = n**2 * (PAIR + COLUMN * columns) / workers
     block = n * columns / BANDWIDTH
-    moved = 4 * block * (1 + math.ceil(math.log2(workers))) + 8 * block * (
-        3 * math.ceil(math.log(shares, 4)) + 1
-    )
-    return work + moved + TASK * shares * 4 / 3
+    driver = (4 + 8) * block
+    between = (4 * 2 * shares / groups / workers + 8 * 2 * max(1.0, groups / workers)) * block
+    return work + driver + (between if workers > 1 else 0.0) + TASK * (shares + groups)
+
+
+def shared(workers):
+    """The shares that are asked for, and the groups of rows that make at most so many."""
+    shares = max(16, 2 * workers)
+    return shares, Groups.of(1, shares).p
 
 
 def of_evaluation(n, workers, row):
@@ -57,8 +64,8 @@ def duration(seconds):
 
 
 def gigabytes(n, columns):
-    """Of a worker: inputs and features; V and three parts of K V."""
-    held = (16 * n * FEATURES + n * columns * (4 + 24)) / 1e9
+    """Of one of ten workers."""
+    held = placement.of_pass(n, FEATURES, columns, 4, 1, shared(10)[1] / 10) / 1e9
     return f"{held:,.0f}" if held >= 10 else f"{held:.2g}"
 
 
@@ -69,7 +76,7 @@ def main():
     )
     parser.add_argument("--point", type=float, default=2.9e-4, help="and for a prediction")
     given = parser.parse_args()
-    head = ["rows", *(f"{workers:,} workers" for workers in WORKERS), "GB per worker"]
+    head = ["rows", *(f"{workers:,} workers" for workers in WORKERS), "GB for each of 10"]
     for title, columns, of in (
         ("a pass of 1 column", 1, lambda n, w: of_pass(n, w, 1)),
         ("a pass of 16 columns", 16, lambda n, w: of_pass(n, w, 16)),

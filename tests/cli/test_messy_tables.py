@@ -207,7 +207,7 @@ def test_the_exact_gp_is_factorised_once_for_all_blocks(folder, monkeypatch):
     parts = succeed(*arguments).stdout
     assert len(calls) == 1
     a, b = (np.loadtxt(text.splitlines()[1:], delimiter=",") for text in (whole, parts))
-    variance = a[:, 1] ** 2  # of which the computational part is a small difference
+    variance = a[:, 1] ** 2  # far below that of the prior, to whose rounding the computational part is known
     np.testing.assert_allclose(a[:, 2] ** 2 / variance, b[:, 2] ** 2 / variance, rtol=0, atol=1e-9)
     np.testing.assert_allclose(np.delete(a, 2, axis=1), np.delete(b, 2, axis=1), rtol=1e-6)
 

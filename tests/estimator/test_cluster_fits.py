@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 from itergp import Compute, DaskEngine, IterGPRegressor, Matern32, MemoryLimitError, Prior
 from itergp.cli.app import app
 from itergp.cli.commands import app as _registered  # noqa: F401
+from itergp.errors import InterruptedWarning
 from itergp.estimator import fitting
 from itergp.estimator.schedules import Machine
 from itergp.learning.endings import Ending
@@ -166,6 +168,141 @@ def test_control_c_leaves_a_valid_model(client, doing):
     assert after[:-1].count(doing) <= 1  # that may have ended just before
 
 
+class Shut:
+    """Until `door` exists, what workers are asked for does not end: however long that takes, whoever has
+    waited for it has waited too long. It opens by itself after a while, so that nothing hangs."""
+
+    SECONDS = 120.0
+
+    def __init__(self, client, folder, what):
+        self.client, self.door = client, folder / "open"
+        client.run(shut, str(self.door), what, self.SECONDS)
+
+    def __enter__(self):
+        self.began = time.monotonic()
+        return self
+
+    def __exit__(self, *error):
+        waited = time.monotonic() - self.began
+        self.door.touch()
+        self.client.run(opened)
+        assert error[0] or waited < self.SECONDS / 2, "it has waited for the workers"
+
+
+def shut(door, what, seconds):
+    """On a worker: all tasks of a kind wait at the door."""
+    import importlib
+    import pathlib
+    import time
+
+    module, name, method = what
+    cls = getattr(importlib.import_module(module), name)
+    real = getattr(cls, method)
+
+    def waiting(*given):
+        end = time.monotonic() + seconds
+        while not pathlib.Path(door).exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        return real(*given)
+
+    setattr(cls, method, waiting)
+    cls.reopen = staticmethod(lambda: setattr(cls, method, real))
+
+
+def opened():
+    from itergp.linalg.engines.native import kept, shares
+
+    for cls in (shares.Share, kept.Observations):
+        if hasattr(cls, "reopen"):
+            cls.reopen()
+            del cls.reopen
+
+
+PASSES = "itergp.linalg.engines.native.shares", "Share", "multiply"
+EVALUATIONS = "itergp.linalg.engines.native.kept", "Observations", "sums"
+
+
+def struck(monkeypatch, awaited, after=3):
+    """Ctrl-C, once so many results have been waited for while a tick was asked for now and then."""
+    real, waits = cluster.settled, []
+
+    def settled(future, seconds, tick=lambda: None):
+        def heard():
+            waits.append(future.key)
+            if len([key for key in waits if str(key).startswith(awaited)]) == after:
+                os.kill(os.getpid(), signal.SIGINT)
+            tick()
+
+        return real(future, seconds, heard)
+
+    monkeypatch.setattr(cluster, "settled", settled)
+    return waits
+
+
+@pytest.mark.parametrize("actions", [0, 3])
+def test_control_c_in_a_pass_that_never_ends_leaves_a_valid_model(
+    client, engine, tmp_path, monkeypatch, actions
+):
+    """In the first pass, or in the first one of more actions; what workers have begun is not waited for."""
+    model = IterGPRegressor(**GIVEN, policy="cg", neighbours=0, budget="9 actions", engine=engine)
+    if actions:
+        model.set_params(budget=f"{actions} actions").fit(X, Y)
+    waits = struck(monkeypatch, "total")
+    more = partial(model.refine, "6 actions") if actions else partial(model.fit, X, Y)
+    with (
+        Shut(client, tmp_path, PASSES),
+        pytest.warns(InterruptedWarning, match=f"Interrupted after {actions} actions"),
+    ):
+        more()
+    assert model.status_.name == "INTERRUPTED"
+    assert waits
+    assert model.posterior_.rank == actions
+    mean, std = model.predict(NEW, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+    monkeypatch.undo()
+    model.refine("4 actions")  # and the cluster is as good as before
+    alone = IterGPRegressor(**GIVEN, policy="cg", neighbours=0, budget=f"{actions + 4} actions").fit(X, Y)
+    np.testing.assert_allclose(model.predict(NEW), alone.predict(NEW), rtol=0, atol=1e-10)
+
+
+def test_a_time_budget_ends_a_pass_that_never_does(client, engine, tmp_path):
+    model = IterGPRegressor(**GIVEN, policy="cg", neighbours=0, budget="3 actions", engine=engine).fit(X, Y)
+    with Shut(client, tmp_path, PASSES):
+        model.refine("1s")
+    assert model.status_.name == "BUDGET"
+    assert model.posterior_.rank == 3
+
+
+def test_control_c_in_an_evaluation_that_never_ends_leaves_a_valid_model(
+    client, engine, all_there, tmp_path, monkeypatch
+):
+    model = IterGPRegressor("rbf", policy="cholesky", budget="30 actions", engine=engine)
+    waits = struck(monkeypatch, "added")
+    with Shut(client, tmp_path, EVALUATIONS), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, Y)
+    assert waits
+    assert model.learning_.ended is Ending.INTERRUPTED
+    assert (model.predict(NEW, return_std=True)[1] > 0).all()
+
+
+def test_control_c_in_predictions_ends_them(client, engine, all_there, monkeypatch):
+    """As anywhere else it is raised; the model stays as it is, and so does the cluster."""
+    model = IterGPRegressor(**GIVEN, policy="cholesky", budget="30 actions", engine=engine).fit(X, Y)
+    expected, real = model.predict(X), cluster.settled
+
+    def strike(future, seconds, tick=lambda: None):
+        os.kill(os.getpid(), signal.SIGINT)
+        return real(future, seconds, tick)
+
+    monkeypatch.setattr(cluster, "settled", strike)
+    with pytest.raises(KeyboardInterrupt):
+        model.predict(X)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(model.predict(X), expected)
+
+
 @pytest.fixture
 def all_there(monkeypatch):
     """Work of all sizes goes to the workers, in small batches."""
@@ -304,6 +441,67 @@ def test_the_command_line_fits_on_a_cluster(client, table, tmp_path):
     assert IterGPRegressor.load(out).posterior_.rank == 20
 
 
+@pytest.fixture
+def saved(table, tmp_path):
+    """A model of the first 4,300 rows, fitted without a cluster, whose actions are dense."""
+    model = IterGPRegressor(**GIVEN, policy="cg", budget="6 actions").fit(X[:4300], Y[:4300])
+    model.save(tmp_path / "alone.itergp")
+    return tmp_path / "alone.itergp"
+
+
+def columns(path):
+    return np.loadtxt(path, delimiter=",", skiprows=1)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_the_command_line_predicts_on_a_cluster_what_it_predicts_alone(client, saved, tmp_path, kind):
+    """More rows than are handled at once without one; with sparse actions to the bit."""
+    if kind == "sparse":
+        model = IterGPRegressor(**GIVEN, policy="cholesky", budget="30 actions").fit(X, Y)
+        model.save(saved)
+    rows, new = 2**15 + 5000, tmp_path / "new.csv"
+    at = np.random.default_rng(3).uniform(-1, 1, (rows, 3))
+    np.savetxt(new, at, delimiter=",")
+    out = {name: tmp_path / f"{name}.csv" for name in ("there", "here")}
+    found = run("predict", saved, new, "--out", out["there"], "--cluster", client.scheduler.address)
+    assert found.exit_code == 0, found.output
+    moved = float(re.search(r"2 workers · (\S+) MB moved", found.output)[1].replace(",", ""))
+    assert moved > rows * 8 * (3 + 2) / 1e6  # inputs, means and variances
+    assert run("predict", saved, new, "--out", out["here"]).exit_code == 0
+    there, here = columns(out["there"]), columns(out["here"])
+    assert there.shape == (rows, 4)
+    np.testing.assert_allclose(there, here, rtol=0, atol=0 if kind == "sparse" else 1e-9)
+
+
+def test_the_command_line_refines_and_updates_on_a_cluster(client, saved, tmp_path):
+    """A model that was fitted alone goes on there, and the file that is written needs no cluster."""
+    more, where = tmp_path / "more.csv", ("--cluster", client.scheduler.address, "--json")
+    np.savetxt(more, np.column_stack([X, Y])[4300:], delimiter=",")
+    out = {name: tmp_path / f"{name}.itergp" for name in ("refined", "updated")}
+    found = run("refine", saved, "--budget", "3 actions", "--out", out["refined"], *where)
+    assert found.exit_code == 0, found.output
+    assert "2 workers · " in json.loads(found.stdout)["budget"]["cluster"]
+    budget = ("--target", "4", "--budget", "2 actions")
+    found = run("update", out["refined"], more, *budget, "--out", out["updated"], *where)
+    assert found.exit_code == 0, found.output
+    alone = IterGPRegressor.load(saved).refine("3 actions")
+    alone.budget = "2 actions"
+    alone.partial_fit(X[4300:], Y[4300:])
+    model = IterGPRegressor.load(out["updated"])
+    assert model.posterior_.problem.gram.engine.name == "native"
+    assert (model.posterior_.rank, model.posterior_.problem.n) == (11, 4500)
+    np.testing.assert_allclose(model.predict(NEW), alone.predict(NEW), rtol=0, atol=1e-9)
+
+
+def test_a_loaded_model_goes_on_with_the_engine_that_is_given(engine, saved):
+    model, same = IterGPRegressor.load(saved, engine=engine), IterGPRegressor.load(saved)
+    assert model.posterior_.problem.gram.engine is model.engine is engine
+    assert same.engine == "auto"
+    np.testing.assert_allclose(model.predict(NEW), same.predict(NEW), rtol=0, atol=1e-12)
+    model.refine("2 actions")
+    assert engine.traffic.received == 2 * X[:4300, 0].nbytes  # two passes of a column
+
+
 def ended(group, seconds=5.0):
     """Whether all processes of a group end soon."""
     end = time.monotonic() + seconds
@@ -350,8 +548,12 @@ def test_info_lists_the_workers_and_what_does_not_match(client, monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", ["host:8786", "local:0", "local:many", "remote"])
-def test_a_bad_cluster_is_refused_before_any_file_is_read(table, wrong):
-    found = run("fit", table, "--target", "nothing", "--cluster", wrong)
+@pytest.mark.parametrize("command", ["fit", "predict", "refine", "update"])
+def test_a_bad_cluster_is_refused_before_any_file_is_read(table, tmp_path, wrong, command):
+    """The table is no model, and has no such target."""
+    given = {"fit": ("--target", "nothing"), "predict": (table,), "refine": (), "update": (table,)}
+    out = tmp_path / ("out.csv" if command == "predict" else "out.itergp")
+    found = run(command, table, *given[command], "--cluster", wrong, "--out", out)
     assert found.exit_code == 2
     assert f"--cluster is {wrong!r}" in found.output
 

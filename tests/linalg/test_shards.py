@@ -101,6 +101,14 @@ def test_shards_answer_as_one_matrix_with_the_same_bits_everywhere(place):
         np.testing.assert_array_equal(found, expected[what][0], err_msg=what)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])
+def test_rows_are_found_by_indices_of_any_kind(dtype):
+    """Those of neighbours are int32; a shard that has all rows may have more of them than that can say."""
+    A = np.random.default_rng(0).standard_normal((50, 3))
+    matrix, some = Sharded.start(50, Here()).append(A), np.array([49, 3, 3, 17], dtype=dtype)
+    np.testing.assert_array_equal(matrix.rows(some), A[some])
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_rows_that_came_later_leave_no_trace(place):
     """How a matrix lies depends on its size alone: as if all rows had been there when its columns came."""

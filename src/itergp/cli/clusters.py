@@ -1,4 +1,4 @@
-"""`--cluster`: where passes over the kernel matrix run."""
+"""`--cluster`: where passes over the kernel matrix, learning and predictions run."""
 
 import contextlib
 import json
@@ -15,8 +15,8 @@ from itergp.limits import PASS_ROWS
 ClusterOption = Annotated[
     str | None,
     typer.Option(
-        help="Where passes over the kernel matrix run: the address of a Dask scheduler, or local or "
-        "local:N for processes on this machine.",
+        help="Where large work runs: the address of a Dask scheduler, or local or local:N for processes "
+        "on this machine.",
         metavar="tcp://HOST:PORT|local[:N]",
     ),
 ]
@@ -37,9 +37,9 @@ def check_cluster(text: str | None) -> None:
 
 @contextlib.contextmanager
 def engine_of(text: str | None) -> Iterator[Any]:
-    """The engine for `--cluster`; processes that it starts end with the block."""
+    """The engine for `--cluster`, None without one; processes that it starts end with the block."""
     if text is None:
-        yield "auto"
+        yield None
         return
     from itergp.linalg.engines.cluster import cluster
     from itergp.linalg.engines.dask import DaskEngine
@@ -50,7 +50,7 @@ def engine_of(text: str | None) -> Iterator[Any]:
 
 def say_placement(engine: Any, n: int, d: int) -> None:
     """What each worker will hold, before the fit begins; it is refused if that does not fit."""
-    if not isinstance(engine, str):
+    if engine is not None:
         columns = 0 if n > PASS_ROWS else 1
         say(f"Cluster: {engine.placement(n, d, 1, columns)}.")
 

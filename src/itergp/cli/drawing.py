@@ -173,6 +173,8 @@ def draw_predictions(values: Values) -> None:
         ("computational", _share_of_predictions(values["computational_share"])),
         ("interval", _interval(values["level"], values["interval"])),
     ]
+    if values["cluster"] is not None:
+        rows.append(("cluster", values["cluster"]))
     _draw_pairs("Predictions", rows)
 
 

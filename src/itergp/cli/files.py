@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from itergp.errors import InputError
 from itergp.tables import Layout, read_table, training
@@ -89,11 +89,11 @@ def save_model(path: Path, fit: "Fit", layout: Layout) -> None:
     storage.save(path, fit.posterior, about(fit) | {"table": layout.as_json()})
 
 
-def load_model(path: Path) -> tuple["IterGPRegressor", Layout]:
-    """A model and its table layout."""
+def load_model(path: Path, engine: Any = None) -> tuple["IterGPRegressor", Layout]:
+    """A model and its table layout. An engine other than that of the file is one of a cluster."""
     from itergp.estimator.regressor import IterGPRegressor
 
-    model = IterGPRegressor.load(path)
+    model = IterGPRegressor.load(path, engine=engine)
     return model, _layout(path, model.fit_, getattr(model, "table_", None))
 
 

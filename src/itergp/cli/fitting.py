@@ -151,7 +151,7 @@ def fit(
                 cache=cache,
                 threads=threads,
                 random_state=seed,
-                engine=engine,
+                engine=engine or "auto",
             )
             model._overwrites = True  # nobody else needs X
             work = partial(model.fit, X, y, labels, table=layout)
@@ -162,6 +162,7 @@ def fit(
 def refine(
     model: ModelArgument,
     budget: BudgetOption = None,
+    cluster: ClusterOption = None,
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -169,8 +170,11 @@ def refine(
     with reporting(as_json):
         out = writable(out or existing(model))
         _check(budget)
-        estimator, layout = load_model(existing(model))
-        _compute(estimator, budget, "refining", lambda: estimator.refine(budget), layout, out, as_json)
+        check_cluster(cluster)
+        existing(model)
+        with engine_of(cluster) as engine:
+            estimator, layout = load_model(model, engine)
+            _compute(estimator, budget, "refining", lambda: estimator.refine(budget), layout, out, as_json)
 
 
 @app.command()
@@ -193,6 +197,7 @@ def update(
         ),
     ] = None,
     budget: BudgetOption = None,
+    cluster: ClusterOption = None,
     out: OutOption = None,
     header: HeaderOption = None,
     decimal: DecimalOption = None,
@@ -205,13 +210,16 @@ def update(
         out = writable(out or existing(model), path)
         _check(budget)
         check_decimal(decimal)
-        estimator, layout = load_model(existing(model))
-        layout = _with_target(layout, target)
-        X, y, notes = supervised(path, header, layout, decimal, skip_bad)
-        say_notes(notes)
-        estimator.budget = budget or estimator.budget
-        work = partial(estimator.partial_fit, X, y)
-        _compute(estimator, estimator.budget, "updating", work, layout, out, as_json, notes)
+        check_cluster(cluster)
+        existing(model)
+        with engine_of(cluster) as engine:
+            estimator, layout = load_model(model, engine)
+            layout = _with_target(layout, target)
+            X, y, notes = supervised(path, header, layout, decimal, skip_bad)
+            say_notes(notes)
+            estimator.budget = budget or estimator.budget
+            work = partial(estimator.partial_fit, X, y)
+            _compute(estimator, estimator.budget, "updating", work, layout, out, as_json, notes)
 
 
 @dataclass(frozen=True)

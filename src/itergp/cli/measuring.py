@@ -139,11 +139,25 @@ class Predicting:
         self.parts: Parts | None = None  # of the first block, for how they were found
 
     @property
+    def parts_too(self) -> bool:
+        """Whether parts are measured: as asked, or where nothing is left to measure."""
+        return self.share or is_exact(self.fit.shared)
+
+    @property
+    def spread(self) -> bool:
+        """Whether many rows at once go to the workers of a cluster; parts are measured in this process."""
+        return self._engine.spreads(self.rows) and not self.parts_too
+
+    @property
+    def _engine(self) -> Any:
+        return self.fit.posterior.problem.gram.engine
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return ("mean", "std", *["computational_std"] * self.share, "lower", "upper")
 
     def __call__(self, X: np.ndarray) -> dict[str, np.ndarray]:
-        if self.share or is_exact(self.fit.shared):  # which leaves nothing to measure
+        if self.parts_too:
             mean, std, parts = predicted.mean_std_and_parts(self.fit, X, self.passes, self.factor)
             self._add(parts)
         else:
@@ -170,6 +184,7 @@ class Predicting:
             "noise_std": math.sqrt(noise),
             "level": self.level,
             "interval": {"method": self.interval, "ends_in_std": list(self.ends)},
+            "cluster": self._engine.activity() or None,
             "computational_share": None if self.parts is None else share_values(self._share(self.parts)),
         }
 

@@ -20,6 +20,7 @@ from itergp.cli.app import (
     say,
     say_notes,
 )
+from itergp.cli.clusters import ClusterOption, check_cluster, engine_of
 from itergp.cli.files import check_decimal, existing, load_model, table_file, writable
 from itergp.errors import InputError, StorageError
 from itergp.tables import Inputs, csv_text, table_format, writing_table
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from itergp.tables.inputs import Block
 
 Columns = Mapping[str, "np.ndarray | Sequence[str]"]
+SPREAD = 2**18  # rows at once, so that each worker of a cluster has some
 
 
 @app.command()
@@ -64,6 +66,7 @@ def predict(
             "takes much longer than the predictions, unless inference was exact.",
         ),
     ] = False,
+    cluster: ClusterOption = None,
     header: HeaderOption = None,
     decimal: DecimalOption = None,
     skip_bad: SkipBadOption = False,
@@ -76,39 +79,46 @@ def predict(
             raise InputError(f"--level is {level}; expected a probability between 0 and 1, such as 0.95.")
         _check_interval(interval)
         check_decimal(decimal)
+        check_cluster(cluster)
         if out is not None:
             table_format(writable(out, existing(model), path))
-        estimator, layout = load_model(existing(model))
-        inputs = Inputs(path, header, layout, decimal, skip_bad, keep or ())
-        from itergp.cli.measuring import Predicting
+        existing(model)
+        with engine_of(cluster) as engine:
+            estimator, layout = load_model(model, engine)
+            inputs = Inputs(path, header, layout, decimal, skip_bad, keep or ())
+            from itergp.cli.measuring import Predicting
 
-        predicting = Predicting(estimator.fit_, level, inputs.rows, interval, share)
-        about: dict[str, object] = {
-            "unused_columns": inputs.unknown,
-            "out": None if out is None else str(out),
-        }
-        # a progress line, but not between rows on a terminal
-        shown = out is not None or as_json or not console.is_terminal
-        with contextlib.closing(_predicted(model, predicting, inputs, shown)) as blocks:
-            if out is not None:
-                _write(out, blocks)
-            elif as_json:
-                about["predictions"] = _gathered(blocks)
-            else:
-                _say_unused(inputs)
-                _print(blocks)
-                _say_done(inputs)
-                return
-        values = predicting.summary() | about | {"notes": _notes(inputs)}
-        if as_json:
-            typer.echo(json.dumps(values, allow_nan=False))
-            return
+            predicting = Predicting(estimator.fit_, level, inputs.rows, interval, share)
+            # a progress line, but not between rows on a terminal
+            shown = out is not None or as_json or not console.is_terminal
+            with contextlib.closing(_predicted(model, predicting, inputs, shown)) as blocks:
+                _put_out(predicting, inputs, blocks, out, as_json)
+
+
+def _put_out(
+    predicting: "Predicting", inputs: Inputs, blocks: Iterator[Columns], out: Path | None, as_json: bool
+) -> None:
+    """To a file with a summary, as JSON, or row by row."""
+    about: dict[str, object] = {"unused_columns": inputs.unknown, "out": None if out is None else str(out)}
+    if out is not None:
+        _write(out, blocks)
+    elif as_json:
+        about["predictions"] = _gathered(blocks)
+    else:
         _say_unused(inputs)
+        _print(blocks)
         _say_done(inputs)
-        from itergp.cli.drawing import draw_predictions
+        return
+    values = predicting.summary() | about | {"notes": _notes(inputs)}
+    if as_json:
+        typer.echo(json.dumps(values, allow_nan=False))
+        return
+    _say_unused(inputs)
+    _say_done(inputs)
+    from itergp.cli.drawing import draw_predictions
 
-        draw_predictions(values)
-        say(f"Written: {out}")
+    draw_predictions(values)
+    say(f"Written: {out}")
 
 
 def _check_interval(interval: str) -> None:
@@ -144,7 +154,7 @@ def _predicted(
     from itergp.fitted.predictions import batch
 
     with progress_of_rows(inputs.rows, shown) as advance:
-        for block in inputs.blocks(batch(predicting.fit)):
+        for block in inputs.blocks(max(batch(predicting.fit), SPREAD if predicting.spread else 0)):
             columns = predicting(block.X[block.usable]) if block.usable.any() else {}
             if not all(np.isfinite(column).all() for column in columns.values()):
                 raise StorageError(

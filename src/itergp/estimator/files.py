@@ -11,7 +11,7 @@ import numpy as np
 from itergp.data.donors import Donors
 from itergp.data.holes import Hole, Holes
 from itergp.errors import InputError, StorageError
-from itergp.estimator.names import free, remote, translate_kernel
+from itergp.estimator.names import free, remote, translate_engine, translate_kernel
 from itergp.fitted.calibration import Calibration
 from itergp.fitted.first_rows import FirstRows, constant
 from itergp.fitted.fit import Fit, Noise, Trace
@@ -77,12 +77,15 @@ def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
     }
 
 
-def load_fit(path: str | PathLike[str], classes: Iterable[type] = ()) -> tuple[Fit, Layout | None]:
-    """The fit in a model file, and the columns of the table that it was made from. What only looks at a fit
-    need not import scikit-learn, which takes longer than to read the file."""
-    posterior, said = load(path, classes)
+def load_fit(
+    path: str | PathLike[str], classes: Iterable[type] = (), engine: Any = None
+) -> tuple[Fit, Layout | None]:
+    """The fit in a model file, perhaps on another engine, and the columns of the table that it was made from.
+    What only looks at a fit need not import scikit-learn, which takes longer than to read the file."""
+    posterior, said = load(path, classes, translate_engine(engine))
     with restoring(path):
-        fit = restored(posterior, said, DEFAULTS | parameters_of(posterior, said))
+        asked = DEFAULTS | parameters_of(posterior, said)
+        fit = restored(posterior, said, asked if engine is None else asked | {"engine": engine})
         return fit, table_of(said, fit.features)
 
 

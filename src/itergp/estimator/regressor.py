@@ -354,11 +354,14 @@ class IterGPRegressor(
         storage.save(path, self.posterior_, about(self.fit_, refinable) | table, refinable)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], classes: Iterable[type] = ()) -> "IterGPRegressor":
+    def load(
+        cls, path: str | PathLike[str], classes: Iterable[type] = (), engine: Any = None
+    ) -> "IterGPRegressor":
         """Load a model from a file, with the same predictions. List your own kernel, mean and policy classes
-        in `classes`."""
+        in `classes`. With an `engine`, such as `itergp.DaskEngine(client)` or the address of a scheduler, the
+        model goes on there: predictions, `refine` and `partial_fit`."""
         check_path(path)
-        fit, layout = load_fit(path, classes)
+        fit, layout = load_fit(path, classes, engine)
         with restoring(path):
             estimator = cls(**fit.asked)
         if layout is not None:

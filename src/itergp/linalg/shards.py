@@ -287,9 +287,10 @@ class Sharded(Columns):
         return out
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
-        out, of = np.empty((len(indices), self.columns)), np.asarray(indices) // self.span
+        indices = np.asarray(indices, dtype=np.intp)  # int32 cannot hold the span of ALL
+        out, of = np.empty((len(indices), self.columns)), indices // self.span
         asked = np.unique(of)
-        given = [np.asarray(indices)[of == i] - i * self.span for i in asked]
+        given = [indices[of == i] - i * self.span for i in asked]
         found = self.place.each([self.held[i] for i in asked], Shard.rows, given)
         for i, some in zip(asked, found, strict=True):
             out[of == i] = some

@@ -70,12 +70,15 @@ def save(
         ) from error
 
 
-def load(path: str | PathLike[str], classes: Iterable[type] = ()) -> tuple[Any, dict[str, Any]]:
-    """The posterior in a file, and its `about`. `classes` are your own kernels, means and policies."""
+def load(
+    path: str | PathLike[str], classes: Iterable[type] = (), engine: Any = None
+) -> tuple[Any, dict[str, Any]]:
+    """The posterior in a file, and its `about`. `classes` are your own kernels, means and policies; `engine`
+    is as in `Compute`, and by default that of the file, or the best one here."""
     path, known = Path(path), table(classes)
     value, tensors, _ = read(path, KIND)
     with reading(path):
-        problem = restored_problem(value["problem"], tensors, known)
+        problem = restored_problem(value["problem"], tensors, known, engine)
         policy, acting, memory = _restored_policy(value["policy"], tensors, known)
         state = restored_state(
             problem,

@@ -114,7 +114,8 @@ def problem_value(problem: Problem, tensors: Tensors, refinable: bool) -> dict[s
     }
 
 
-def restored_problem(value: Any, tensors: Tensors, known: dict[str, type]) -> Problem:
+def restored_problem(value: Any, tensors: Tensors, known: dict[str, type], engine: Any = None) -> Problem:
+    """The same problem; with another engine than that of the file if one is given."""
     prior = Prior(decode(value["kernel"], tensors, known), decode(value["mean"], tensors, known))
     n, d = tensors["X"].shape
     X, shape = shaped(tensors, "X", n, d), (n, *(counted(t, "targets", least=1) for t in value["targets"]))
@@ -125,7 +126,7 @@ def restored_problem(value: Any, tensors: Tensors, known: dict[str, type]) -> Pr
     _check_prior(prior, X, shaped(tensors, "origin", d), tensors)
     noise, N = _noise(decode(value["noise"], tensors, known), tensors, n)
     columns = shape[1] if len(shape) == 2 else 1
-    compute = _compute(value["compute"])
+    compute = _compute(value["compute"], engine)
     counts = counted(value["passes"], "passes"), counted(value["entries"], "entries")
     gram = Gram(prior.kernel, X, compute, Record(shaped(tensors, "origin", d), *counts))
     y, b = (
@@ -154,13 +155,14 @@ def _noise(noise: Any, tensors: Tensors, n: int) -> tuple[Any, np.ndarray]:
     return noise, N
 
 
-def _compute(value: Any) -> Compute:
-    """The same Compute; with the best available engine if that one is missing."""
-    try:
-        engines.get(value["engine"])
-        engine = value["engine"]
-    except (ImportError, InputError):
-        engine = "auto"
+def _compute(value: Any, engine: Any) -> Compute:
+    """The same Compute, unless an engine is given; with the best available one if its engine is missing."""
+    if engine is None:
+        try:
+            engines.get(value["engine"])
+            engine = value["engine"]
+        except (ImportError, InputError):
+            engine = "auto"
     return Compute(value["dtype"], value["cache"], engine, value["threads"])
 
 

@@ -38,6 +38,7 @@ from itergp.posterior.targets import TargetPosterior
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'itergp[dask]'")
 kept = pytest.importorskip("itergp.linalg.engines.native.kept", reason="the native engine was not built")
+shares = pytest.importorskip("itergp.linalg.engines.native.shares", reason="the native engine was not built")
 
 ROWS, POINTS, D = 4500, 1300, 3
 KERNEL = 1.2 * Matern32([0.5, 0.7, 0.9]) + 0.1 * Linear(1.0)
@@ -194,6 +195,27 @@ def test_small_work_stays_in_this_process(client):
     assert engine.traffic == batches.Traffic()
 
 
+def test_few_points_among_many_rows_are_predicted_as_by_one_process():
+    """Their neighbours are a small part of all rows."""
+    rows = np.random.default_rng(4).uniform(-1, 1, (20_000, D))
+    found, expected = (
+        condition(
+            Prior(KERNEL),
+            rows,
+            rows[:, 0],
+            0.01,
+            UnitVector("random", block_size=16),
+            MaxActions(16),
+            Compute(engine=where),
+        )
+        .local(20)
+        .marginals(NEW[:3])
+        for where in (DaskEngine(None), "native")
+    )
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+
+
 # What is moved.
 
 
@@ -226,8 +248,8 @@ def test_a_posterior_is_sent_once(engine):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("columns", [1, 70])
 def test_a_pass_moves_what_the_formula_says(engine, dtype, columns):
-    """This process: n b in, n b out. Between workers: V to all but one of them, and the parts of all shares
-    but those that lie where they are added, of which there are at most as many as shares."""
+    """This process: n b in, n b out. Between workers, of which there are three: V to all but one of them, and
+    the two parts of a share to where those of either group are added: at most twice p parts of n b."""
     gram, V = Gram(KERNEL, X, Compute(dtype, cache=0, engine=engine)), np.ones((ROWS, columns))
     gram.multiply(V[:, :1])  # the inputs are there
     sent, received, between = engine.traffic.sent, engine.traffic.received, moved_between(engine.client)
@@ -235,13 +257,13 @@ def test_a_pass_moves_what_the_formula_says(engine, dtype, columns):
     size = np.dtype(dtype).itemsize
     assert engine.traffic.sent - sent == ROWS * columns * size
     assert engine.traffic.received - received == ROWS * columns * 8
-    groups = shares_groups(columns)
-    most = sum(2 * padded(b) * size + (engine.shares + 2) * padded(b) * 8 for b in groups)
-    least = sum(ROWS * b * size for b in groups)
+    blocks, p = column_blocks(columns), shares.Groups.of(ROWS, engine.shares).p
+    most = sum(2 * ROWS * b * size + 2 * p * padded(b) * 8 for b in blocks)
+    least = sum(ROWS * b * size for b in blocks)
     assert least <= moved_between(engine.client) - between <= 1.01 * most + 10**4
 
 
-def shares_groups(columns):
+def column_blocks(columns):
     return [min(64, columns - start) for start in range(0, columns, 64)]
 
 

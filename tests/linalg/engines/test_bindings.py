@@ -52,6 +52,23 @@ def symmetric(**changed):
     tiles.symmetric64(*(given | changed).values())
 
 
+def rectangle(**changed):
+    given = {
+        "kernel": kernel64(),
+        "left": np.ones((BLOCK, 1)),
+        "right": np.ones((BLOCK, 1)),
+        "left_out": np.zeros((BLOCK, 1)),
+        "right_out": np.zeros((BLOCK, 1)),
+        "after": 0,
+        "left_from": 0,
+        "right_from": 0,
+        "store": np.zeros(4 * PANEL * BLOCK),
+        "offsets": np.arange(2) * PANEL * BLOCK,
+        "filled": False,
+    }
+    tiles.rectangle64(*(given | changed).values())
+
+
 def cross(**changed):
     given = {
         "kernel": kernel64(),
@@ -132,6 +149,14 @@ def most_informative(**changed):
 
 HUGE = 2**62
 WRONG = {
+    "rectangle: V of another height": (rectangle, {"left": np.ones((2 * BLOCK, 1))}),
+    "rectangle: other columns": (rectangle, {"right": np.ones((BLOCK, 2))}),
+    "rectangle: sums of another height": (rectangle, {"right_out": np.zeros((2 * BLOCK, 1))}),
+    "rectangle: a block before the first": (rectangle, {"left_from": -1}),
+    "rectangle: from two blocks on": (rectangle, {"after": 2}),
+    "rectangle: a store too small": (rectangle, {"store": np.zeros(PANEL * BLOCK - 1)}),
+    "rectangle: tiles that there are not": (rectangle, {"after": 1}),
+    "rectangle: one sum for two": (rectangle, dict.fromkeys(("left_out", "right_out"), np.zeros((BLOCK, 1)))),
     "symmetric: no thread": (symmetric, {"out": np.zeros((0, BLOCK, 1))}),
     "symmetric: a first offset above 0": (
         symmetric,
@@ -189,7 +214,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("call", [symmetric, cross, dense, search, likelihood, most_informative])
+@pytest.mark.parametrize("call", [symmetric, rectangle, cross, dense, search, likelihood, most_informative])
 def test_what_is_right_is_taken(call):
     call()
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
@@ -90,37 +91,89 @@ def alone(V, dtype="float64"):
 # The arithmetic, without a cluster.
 
 
-def part(share, rows, V, first):
-    return rows.unpadded(share.multiply(rows, rows.padded(V), first), V.shape[1])
+def groups_of(X, dtype, p):
+    return shares.Rows(KERNEL, X, dtype, shares._tiles.instruction_set(), p)
+
+
+def multiplied(share, rows, V, first=0):
+    """Its parts of both groups, as rows of K V."""
+    i, j, _ = share.recipe
+    parts = share.multiply(rows, *(V[rows.groups.rows(group)] for group in (i, j)), first)
+    out = np.zeros(V.shape)
+    for group, part in zip((i, j), parts, strict=False):
+        out[rows.groups.rows(group)] += rows.unpadded(group, part, V.shape[1])
+    return out
 
 
 @pytest.mark.parametrize("n", [1, 255, 2000, 4500])
 @pytest.mark.parametrize("count", [1, 2, 6, 40])
-def test_shares_have_each_block_of_rows_once(n, count):
-    blocks = -(-n // shares.BLOCK)
-    own = [shares.Share(i, count, 0).blocks(blocks) for i in range(count)]
-    assert sorted(b for some in own for b in some) == list(range(blocks))
+def test_groups_have_each_row_once_and_shares_each_pair_of_groups(n, count):
+    groups = shares.Groups.of(n, count)
+    assert sorted(row for group in groups.filled for row in groups.rows(group)) == list(range(n))
+    assert all(groups.rows(group).size for group in groups.filled)
+    assert groups.p * (groups.p + 1) // 2 <= count < (groups.p + 1) * (groups.p + 2) // 2
+    pairs = {(i, j) for i in groups.filled for j in groups.filled if i <= j}
+    assert len(groups.shares) == len(pairs)
+    assert set(groups.shares) == pairs
 
 
-def test_shares_of_many_blocks_have_equal_work():
-    work = [sum(1000 - b for b in shares.Share(i, 7, 0).blocks(1000)) for i in range(7)]
-    assert max(work) / min(work) < 1.02
+@pytest.mark.parametrize("row", [0, 1, 255, 256, 1100, 4499])
+def test_the_first_block_of_a_group_is_the_one_that_reaches_a_row(row):
+    groups = shares.Groups.of(4500, 6)
+    for group in groups.filled:
+        whole = [rows.max() for rows in np.split(groups.rows(group), range(256, 4500, 256)) if rows.size]
+        before = [last // 256 < row // 256 for last in whole]
+        assert groups.first(group, row) == sum(before)
+
+
+def test_places_get_about_equal_work():
+    groups = shares.Groups.of(10**5, 120)
+    homes, work = groups.homes(7), np.zeros(7)
+    for home, (i, j) in zip(homes, groups.shares, strict=True):
+        work[home] += 1 + (i != j)
+    assert work.max() / work.min() < 1.1
+    assert homes == sorted(homes)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("columns", [1, 5])
+def test_a_share_is_the_part_of_k_between_its_groups(dtype, columns):
+    """Against a dense K, of which all other blocks are zero."""
+    X, V = data(2000, columns)
+    rows, kernel = groups_of(X, dtype, 3), 1.2 * Matern32([0.5, 0.7, 0.9])  # without the linear part
+    group = np.arange(2000) // shares.BLOCK % 3
+    for i, j in ((0, 0), (0, 2), (1, 2)):
+        here, there = (group == i)[:, None] & (group == j), (group == j)[:, None] & (group == i)
+        expected = np.where(here | there, kernel(X, X), 0.0) @ V
+        found = multiplied(shares.Share(i, j, 0), rows, V)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 if dtype == "float64" else 2e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("columns", [1, 5, 70])
 def test_stored_tiles_change_no_bit(dtype, columns):
     X, V = data(2000, columns)
-    rows, found = shares.Rows(KERNEL, X, dtype, shares._tiles.instruction_set()), []
+    rows, found = groups_of(X, dtype, 2), []
     for budget in (0, 2 * 10**6, 10**9):  # none, some, all
-        for i in (0, 2):
-            share = shares.Share(i, 3, budget)
-            found.append([part(share, rows, V, 0) for _ in range(2)])
-            np.testing.assert_array_equal(part(share, rows, V, 1100)[1100:], found[-1][0][1100:])
+        for pair in ((0, 0), (0, 1)):
+            share = shares.Share(*pair, budget)
+            found.append([multiplied(share, rows, V) for _ in range(2)])
+            np.testing.assert_array_equal(multiplied(share, rows, V, 1100)[1100:], found[-1][0][1100:])
     for i in (0, 1):
         for first, second in found[i::2]:
             np.testing.assert_array_equal(first, found[i][0])
             np.testing.assert_array_equal(second, found[i][0])
+
+
+@pytest.mark.parametrize("budget", [0, 2 * 10**6, 10**9])
+def test_no_more_tiles_are_stored_than_a_share_may_keep(budget):
+    X, V = data(2000, 3)
+    rows, share = groups_of(X, "float64", 2), shares.Share(0, 1, budget)
+    multiplied(share, rows, V)
+    kept = sum(half._stored[0].nbytes for half in (share._upper, share._lower))
+    assert kept <= budget
+    assert (kept > 0) == (budget > 0)
+    assert kept == 4 * 4 * 256**2 * 8 or budget < 10**9  # 16 tiles of two groups of four blocks
 
 
 @pytest.mark.parametrize("grown", [300, 1900, 2000])
@@ -128,10 +181,8 @@ def test_appended_rows_change_no_bit_of_a_sum_of_shares(grown):
     X, V = data(2000, 3)
 
     def multiply(n):
-        rows = shares.Rows(KERNEL, X[:n], "float64", shares._tiles.instruction_set())
         W = np.where(np.arange(n)[:, None] < 200, V[:n], 0.0)
-        parts = [part(shares.Share(i, 6, 0), rows, W, 0) for i in range(6)]
-        return shares.tree(parts[: rows.blocks], shares.add)
+        return Gram(KERNEL, X[:n], Compute("float64", engine=DaskEngine(None, SHARES))).multiply(W)
 
     np.testing.assert_array_equal(multiply(grown)[:200], multiply(200))
 
@@ -348,6 +399,26 @@ def test_a_worker_that_dies_before_it_answers_is_left_out(client, monkeypatch):
     assert list(cluster.described(client, {})) == list(real(client))
 
 
+class Lost:
+    """A result that was there, and whose worker has died before it came: nobody makes it again."""
+
+    def add_done_callback(self, call):
+        call(self)
+
+    def result(self):
+        threading.Event().wait(60.0)
+
+
+def test_a_result_that_is_lost_before_it_comes_is_not_waited_for():
+    def tick():
+        raise CancelledError
+
+    with pytest.raises(CancelledError):
+        cluster.awaited(Lost(), np.inf, tick)
+    with pytest.raises(TimeoutError, match="no result"):
+        cluster.awaited(Lost(), 0.2)
+
+
 def test_workers_with_other_versions_are_named(client):
     found = cluster.checked(client, {})
     address, worker = next(iter(found.items()))
@@ -450,6 +521,55 @@ def test_a_cluster_of_this_machine_does_not_hear_control_c_and_leaves_no_process
     for pid in processes:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+KILLED = """
+import os, pathlib, signal, sys, tempfile, time
+import numpy as np
+from itergp import Compute, DaskEngine, Matern32
+from itergp.linalg.engines.cluster import local_cluster
+from itergp.linalg.gram import Gram
+
+if __name__ == "__main__":
+    X = np.random.default_rng(0).uniform(size=(4500, 3))
+    with local_cluster(2) as client:
+        gram = Gram(Matern32(0.5), X, Compute("float64", engine=DaskEngine(client)))
+        before, files = gram.multiply(X), list(pathlib.Path(tempfile.gettempdir()).rglob("worker-*"))
+        assert files, "the test looks in the wrong place"
+        if sys.argv[1] == "killed":
+            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+            assert (gram.multiply(X) == before).all()
+        if sys.argv[1] == "failed":
+            raise ZeroDivisionError
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["ended", "killed", "failed"])
+def test_no_processes_and_no_files_are_left(tmp_path, how):
+    """After all is done, with a worker killed meanwhile, and after an error."""
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "program.py").write_text(KILLED)
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "program.py"), how],
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path / "temporary")},
+    )
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == (how == "failed"), said
+    assert ("ZeroDivisionError" in said) == (how == "failed")
+    assert soon(lambda: not alive(process.pid)), "somebody is left in its session"
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def alive(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_an_empty_block_of_columns_has_an_empty_product(engine):

@@ -40,6 +40,7 @@ from itergp.linalg.engines import cluster, dask_shards
 from itergp.solver.more_data import reweighted
 from itergp.solver.state import Status
 from itergp.storage import load, save
+from itergp.storage.checkpoints import Checkpoint
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'itergp[dask]'")
 pytest.importorskip("itergp.linalg.engines.native.shares", reason="the native engine was not built")
@@ -367,36 +368,33 @@ if __name__ == "__main__":
 def test_when_the_scheduler_dies_the_last_checkpoint_goes_on_without_it_to_the_same_bits(
     tmp_path, monkeypatch
 ):
+    """In the middle of a fit, whose checkpoint has four actions when it dies after the sixth."""
     monkeypatch.setattr(cluster, "CONNECT", 2.0)  # and so long it is looked for
     process = subprocess.Popen([sys.executable, "-c", SCHEDULER], stdout=subprocess.PIPE, text=True)
-    where, struck = {"checkpoint": tmp_path / "run"}, []
+    where, real, written = {"checkpoint": tmp_path / "run"}, Checkpoint.write, []
+
+    def write(self, state):
+        if state.rank == 6:
+            process.kill()
+            process.wait()
+        elif state.rank <= 4:
+            self.every = 0  # at once, and not every few seconds
+            real(self, state)
+            written.append(state.rank)
+
+    monkeypatch.setattr(Checkpoint, "write", write)
     try:
         engine = DaskEngine(process.stdout.readline().strip(), SHARES, basis="workers")
-
-        def kill(state):
-            if state.rank == 6:
-                struck.append(process.kill())
-                process.wait()
-
-        real = IterGPRegressor(**GIVEN, budget="5 actions", engine=engine, **where).fit(DATA.X, DATA.y)
         with pytest.raises(ClusterError, match=r"scheduler has gone .* last checkpoint"):
-            condition(
-                real.posterior_.problem.prior,
-                real.posterior_.problem.X,
-                real.posterior_.problem.y,
-                real.posterior_.problem.noise,
-                ConjugateGradient(),
-                MaxActions(9),
-                Compute("float64", engine=engine),
-                callback=kill,
-            )
+            fitted(engine, 9, **where)
     finally:
         process.kill()
         process.stdout.close()
         process.wait()
-    assert struck
+    assert written == [1, 2, 3, 4]
+    monkeypatch.setattr(Checkpoint, "write", real)
     resumed, whole = fitted(DaskEngine(None, SHARES), 9, **where), fitted(DaskEngine(None, SHARES), 9)
-    assert resumed.trace_.resumed_from == 5
+    assert resumed.trace_.resumed_from == 4
     for ours, theirs in zip(numbers(resumed.posterior_), numbers(whole.posterior_), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     engine.client.close(timeout=1)

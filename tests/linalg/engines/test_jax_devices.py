@@ -92,6 +92,30 @@ out["matrix"] = max(error(a, b) for a, b in (
 left, right = (M.append(np.full((n, 1), value)) for value in (1.0, 2.0))
 out["branches"] = [float(left.between(150, 151)[0, 0]), float(right.between(150, 151)[0, 0]), M.size]
 
+# what crosses: in a pass, the first and the second, and in a step of the loop, at two sizes
+traffic = on_devices(4).rows.traffic
+
+def crossed(work):
+    before = traffic.sent, traffic.received
+    work()
+    return [traffic.sent - before[0], traffic.received - before[1]]
+
+def steps(rows, block):
+    points, counts = rng.uniform(-1, 1, (rows, 3)), []
+    policy = RandomAction(block_size=block) if block > 1 else ConjugateGradient()
+    condition(Prior(kernel), points, points[:, 0], 0.1, policy, MaxActions(4 * block),
+              Compute("float32", engine="jax", devices=4),
+              callback=lambda state: counts.append([traffic.sent, traffic.received]) and None)
+    return np.diff(counts, axis=0)[-1]
+
+there = Gram(kernel, X, Compute("float32", engine="jax", devices=4))
+Q = np.float32(V)[:, :4]
+out["passes"] = [crossed(lambda: there.multiply(Q)) for _ in range(2)]
+out["steps"] = {
+    block: ((steps(4096, block) - steps(2048, block)) / (2048 * block)).tolist() for block in (1, 16)
+}
+out["said"] = there.engine.activity()
+
 # a forgotten copy is noticed on this backend
 try:
     with jax.transfer_guard("disallow"):
@@ -145,6 +169,26 @@ def test_one_device_and_four_agree_to_rounding(found):
 def test_a_matrix_on_devices_answers_as_one_array(found):
     assert found["matrix"] < 1e-13
     assert found["branches"] == [1.0, 2.0, 150]
+
+
+def test_inputs_cross_once_and_a_pass_sends_v_and_brings_k_v(found):
+    """n rows are padded to whole tiles on four devices: 2,048 of them; and where a tile begins, on each."""
+    (first, received), (second, again) = found["passes"]
+    rows, tiles = 2048, 3
+    assert second == 4 * rows * 4 + tiles * 4 * 4
+    assert first - second >= 4 * rows * 3  # X, and a few numbers of the kernel
+    assert first - second < 4 * rows * 3 + 1000
+    assert received == again == 8 * rows * 4
+
+
+@pytest.mark.parametrize("block", ["1", "16"])
+def test_a_step_moves_so_many_bytes_for_each_row_and_action_whatever_its_rank(found, block):
+    """Sent: the actions for two projections on the earlier ones, V in float32, K_hat Q for G, and Q and K Q
+    to be kept. Brought: both projections, K V, and D and F, with which weights and residual are updated."""
+    sent, received = found["steps"][block]
+    assert sent == pytest.approx(2 * 8 + 4 + 8 + 2 * 8, abs=0.1)
+    assert received == 2 * 8 + 8 + 2 * 8
+    assert found["said"].startswith("4 devices · ")
 
 
 def test_devices_are_for_jax_and_are_counted():

@@ -11,9 +11,10 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -76,19 +77,22 @@ def _connected(address: str) -> Any:
 
 @contextlib.contextmanager
 def local_cluster(workers: int | None = None) -> Iterator[Any]:
-    """A client of some processes on this machine, one thread each; they end with the block."""
+    """A client of some processes on this machine, one thread each; they and their files end with it."""
     require_dask()
+    import dask
     from distributed import Client, LocalCluster
 
     log = logging.getLogger("distributed")
     with contextlib.ExitStack() as stack:
         stack.callback(log.setLevel, log.level)
-        with _unheard_by_children():
+        folder = stack.enter_context(TemporaryDirectory(prefix="itergp-", ignore_cleanup_errors=True))
+        with _unheard_by_children(), dask.config.set({"temporary-directory": folder}):
             started = LocalCluster(
                 n_workers=workers or cores(),
                 threads_per_worker=1,
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",
+                silence_logs=logging.CRITICAL,  # workers would write about every task that is cancelled
             )
         stack.enter_context(started)
         client = stack.enter_context(Client(started, set_as_default=False))
@@ -156,8 +160,36 @@ def workers(client: Any) -> dict[str, dict[str, Any]]:
 
 def awaited(future: Any, seconds: float, tick: Tick = no_tick) -> Any:
     """Its result, with ticks while it is not there; TimeoutError after some seconds."""
+    end = time.monotonic() + seconds
     settled(future, seconds, tick)
-    return future.result()
+    return fetched(future.result, end - time.monotonic(), tick)
+
+
+def fetched(fetch: Callable[[], Any], seconds: float, tick: Tick = no_tick) -> Any:
+    """What another thread fetches, with ticks meanwhile; TimeoutError after some seconds.
+
+    A result whose worker dies before it has come is made again, or never, if nobody else may make it: Dask
+    waits for that without an end, so we do not wait for Dask.
+    """
+    box: list[tuple[Any, BaseException | None]] = []
+    done, end = threading.Event(), time.monotonic() + seconds
+
+    def run() -> None:
+        try:
+            box.append((fetch(), None))
+        except BaseException as error:
+            box.append((None, error))
+        done.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    while not done.wait(POLL):
+        tick()
+        if time.monotonic() > end:
+            raise TimeoutError(f"no result after {seconds:.0f} s")
+    found, error = box[0]
+    if error is not None:
+        raise error
+    return found
 
 
 def settled(future: Any, seconds: float, tick: Tick = no_tick) -> None:
@@ -272,7 +304,11 @@ def lowest(found: dict[str, Worker]) -> str:
 
 def checked(client: Any, known: dict[str, Worker], tick: Tick = no_tick) -> dict[str, Worker]:
     """All workers of now; ClusterError if there are none, or if they cannot work together."""
-    found = described(client, known, tick)
+    return matching(described(client, known, tick))
+
+
+def matching(found: dict[str, Worker]) -> dict[str, Worker]:
+    """The same workers; ClusterError if there are none, or if they cannot work together."""
     if not found:
         raise ClusterError("The cluster has no workers. Start some with `dask worker ADDRESS`.")
     wrong = mismatches(found)

@@ -2,7 +2,7 @@
 workers.
 
 Each pass sends V once, has one task for each share of K (`native/shares.py`), and adds their parts on the
-workers, in a fixed tree. So the bits depend on the number of shares alone: not on the number of workers, on
+workers, in a fixed order. So the bits depend on the number of shares alone: not on the number of workers, on
 their threads, or on who was fastest. Likelihoods, searches for neighbours and predictions go there in batches
 of rows (`batches.py`), whose bits are those of this process. What a dead worker had is made again by others.
 All other work, and what is so small that messages would take longer, stay with the native engine of this
@@ -10,11 +10,11 @@ process.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import Slopes
 from itergp.validate import choice, count
 
+if TYPE_CHECKING:
+    from itergp.linalg.engines.native.shares import Groups
+
 SHARES = 16
 LOCAL_ROWS = 4096  # up to here a pass is faster than its messages
 TRIES = 5  # of a pass whose data were lost with a worker
@@ -50,7 +53,7 @@ class DaskEngine(NativeHere):
     """Products with K on a Dask cluster: `Compute(engine=DaskEngine(client))`.
 
     `client` is a `distributed.Client`, or the address of a scheduler; None computes the same bits in this
-    process, so that a checkpoint can go on without a cluster. `shares` is the number of tasks of a
+    process, so that a checkpoint can go on without a cluster. `shares` is the largest number of tasks of a
     pass, at least some for each thread of the cluster: results depend on it, in their last digits, and on
     nothing else of the cluster. `cache` is what each worker may use for stored tiles; "auto" is a quarter of
     its memory. `basis` says where the n x r numbers of a run live: "here", on the "workers", or, with "auto",
@@ -118,28 +121,27 @@ class DaskEngine(NativeHere):
         return out
 
     def _here(self, work: "Pass") -> np.ndarray:
-        """The same shares and the same tree in this process: the same bits."""
+        """The same shares, added in the same order, in this process: the same bits."""
         from itergp.linalg.engines.native import _tiles
-        from itergp.linalg.engines.native.shares import Rows, Share, add, column_groups, tree
+        from itergp.linalg.engines.native.shares import Groups, Rows, Share, column_groups
 
         placed, X, cache, dtype = work.placed, work.X, work.cache, work.dtype.name
         if placed is None:
-            rows = Rows(work.kernel, X, dtype, _tiles.instruction_set())
-            some = min(self.shares, rows.blocks)
-            shares = [Share(i, self.shares, cache.budget // some) for i in range(some)]
-            placed = cache.native = Placed(work.kernel, len(X), dtype, rows, shares)
-
-        def part(share: Any, some: np.ndarray) -> np.ndarray:
-            work.tick()
-            return share.multiply(placed.rows, some, work.first)
-
-        def multiplied(V: np.ndarray) -> np.ndarray:
-            some = placed.rows.padded(V)
-            sums = tree([part(share, some) for share in placed.shares], add)
-            return placed.rows.unpadded(sums, V.shape[1])
-
-        groups = column_groups(work.V.shape[1])
-        return _side_by_side([multiplied(work.V[:, columns]) for columns in groups], len(X))
+            groups = Groups.of(len(X), self.shares)
+            rows = Rows(work.kernel, X, dtype, _tiles.instruction_set(), groups.p)
+            shares = [Share(*pair, cache.budget // len(groups.shares)) for pair in groups.shares]
+            placed = cache.native = Placed(work.kernel, len(X), dtype, groups, rows, shares)
+        groups, out = placed.groups, np.empty(work.V.shape)
+        for columns in column_groups(work.V.shape[1]):
+            V, sums = placed.by_group(work.V[:, columns]), dict.fromkeys(groups.filled, 0.0)
+            for share, pair in zip(placed.shares, groups.shares, strict=True):
+                work.tick()
+                parts = share.multiply(placed.rows, *(V[group] for group in pair), work.first)
+                for group, part in zip(pair, parts, strict=False):  # one part, if it is one group
+                    sums[group] += part
+            for group, total in sums.items():
+                out[groups.rows(group), columns] = placed.rows.unpadded(group, total, V[group].shape[1])
+        return out
 
     def _there(self, work: "Pass") -> np.ndarray:
         """Begun again, a few times, if what held data that were sent has gone."""
@@ -164,12 +166,13 @@ class DaskEngine(NativeHere):
 
     def _place(self, work: "Pass") -> "Placed":
         """The data, and which worker keeps the tiles of which share."""
-        from itergp.linalg.engines.native.shares import BLOCK, Rows, Share
+        from itergp.linalg.engines.native.shares import Groups, Rows, Share
 
         kernel, X, dtype, cache = work.kernel, work.X, work.dtype, work.cache
-        found = self._workers = cluster.checked(self.client, self._workers, work.tick)
+        groups = Groups.of(len(X), self.shares)
+        found = self.workers_now(work.tick)
         for worker in found.values():
-            _require_room(worker, work)
+            _require_room(worker, work, groups.p, len(found))
         client, instructions = self.client, cluster.lowest(found)
         sent = client.scatter(X, hash=False)
         self.traffic.sent += X.nbytes
@@ -180,21 +183,21 @@ class DaskEngine(NativeHere):
                 sent,
                 dtype.name,
                 instructions,
+                groups.p,
                 workers=[address],
                 allow_other_workers=True,
                 pure=False,
             )
             for address in found
         }
-        some = min(self.shares, -(-len(X) // BLOCK))  # the others have no rows
         slots = [address for address, worker in found.items() for _ in range(worker.threads)]
-        homes = [[slots[i * len(slots) // some]] for i in range(some)]
-        each = self._tiles_per_worker(found) * len(found) // some if cache.budget else 0
+        homes = [[slots[place]] for place in groups.homes(len(slots))]
+        each = self._tiles_per_worker(found) * len(found) // len(homes) if cache.budget else 0
         shares = [
-            client.submit(Share, i, self.shares, each, workers=home, allow_other_workers=True, pure=False)
-            for i, home in enumerate(homes)
+            client.submit(Share, *pair, each, workers=home, allow_other_workers=True, pure=False)
+            for pair, home in zip(groups.shares, homes, strict=True)
         ]
-        return Placed(kernel, len(X), dtype.name, rows, shares, homes, list(found))
+        return Placed(kernel, len(X), dtype.name, groups, rows, shares, homes, list(found))
 
     def _tiles_per_worker(self, found: dict[str, cluster.Worker]) -> int:
         if self.cache != "auto":
@@ -203,33 +206,38 @@ class DaskEngine(NativeHere):
         return min(worker.memory or unlimited for worker in found.values()) // 4
 
     def _pass(self, placed: "Placed", V: np.ndarray, first: int, tick: Tick) -> np.ndarray:
-        from itergp.linalg.engines.native.shares import Rows, Share, add, column_groups, tree
+        from itergp.linalg.engines.native.shares import Rows, Share, column_groups
 
-        client, made = self.client, []
-        rows = placed.rows[placed.homes[0][0]]
+        client, groups, out = self.client, placed.groups, np.empty(V.shape)
+        pairs, made = list(zip(groups.shares, placed.shares, placed.homes, strict=True)), []
 
-        def submit(function: Callable[..., np.ndarray], *what: Any, **where: Any) -> Any:
-            made.append(client.submit(function, *what, pure=False, **where))
+        def submit(home: list[str], function: Callable[..., Any], *what: Any) -> Any:
+            where = {"workers": home, "allow_other_workers": True, "pure": False}
+            made.append(client.submit(function, *what, **where))
             return made[-1]
 
-        def part(i: int, some: Any) -> Any:
-            where = {"workers": placed.homes[i], "allow_other_workers": True}
-            return submit(
-                Share.multiply, placed.shares[i], placed.rows[placed.homes[i][0]], some, first, **where
-            )
-
-        def multiplied(V: np.ndarray) -> Any:
-            columns = np.ascontiguousarray(V, dtype=placed.dtype)
-            self.traffic.sent += columns.nbytes
-            some = submit(Rows.padded, rows, client.scatter(columns, hash=False))
-            parts = [part(i, some) for i in range(len(placed.shares))]
-            return submit(Rows.unpadded, rows, tree(parts, partial(submit, add)), V.shape[1])
+        def multiplied(V: np.ndarray) -> list[Any]:
+            """For each group its rows of the product, added where its share with itself is."""
+            some = client.scatter(placed.by_group(V), hash=False)
+            self.traffic.sent += V.size * np.dtype(placed.dtype).itemsize
+            parts = [
+                submit(home, Share.multiply, share, placed.rows[home[0]], some[i], some[j], first)
+                for (i, j), share, home in pairs
+            ]
+            own = [[k for k, (pair, *_) in enumerate(pairs) if group in pair] for group in groups.filled]
+            homes = [placed.homes[which[group]] for group, which in enumerate(own)]
+            return [
+                submit(home, Rows.total, placed.rows[home[0]], group, V.shape[1], *(parts[k] for k in which))
+                for group, (which, home) in enumerate(zip(own, homes, strict=True))
+            ]
 
         try:
-            sums = [multiplied(V[:, columns]) for columns in column_groups(V.shape[1])]
-            found = [self._awaited(total, tick) for total in sums]
-            self.traffic.received += sum(group.nbytes for group in found)
-            return _side_by_side(found, placed.n)
+            for columns, totals in _ahead(column_groups(V.shape[1]), lambda some: multiplied(V[:, some])):
+                for group, total in enumerate(totals):
+                    found = self._awaited(total, tick)
+                    self.traffic.received += found.nbytes
+                    out[groups.rows(group), columns] = found
+            return out
         except BaseException:  # the time is over, or Ctrl-C: what has not begun does not begin
             client.cancel(made, force=True)
             raise
@@ -277,10 +285,10 @@ class DaskEngine(NativeHere):
     def workers_now(self, tick: Tick) -> dict[str, cluster.Worker]:
         """Those that there are; the first of them, after all died, is waited for."""
         end = time.monotonic() + PATIENCE
-        while not cluster.workers(self.client) and time.monotonic() < end:
+        while not (found := cluster.described(self.client, self._workers, tick)) and time.monotonic() < end:
             tick()
             time.sleep(cluster.POLL)
-        self._workers = cluster.checked(self.client, self._workers, tick)
+        self._workers = cluster.matching(found)
         return self._workers
 
     def earlier(
@@ -350,8 +358,10 @@ class DaskEngine(NativeHere):
     def placement(self, n: int, d: int, targets: int, columns: int) -> str:
         if not self.address:
             return ""
-        found = self.workers_now(no_tick)
-        each = [Placement.on(one, n, d, targets, columns, len(found)) for one in found.values()]
+        from itergp.linalg.engines.native.shares import Groups
+
+        found, p = self.workers_now(no_tick), Groups.of(n, self.shares).p
+        each = [Placement.on(one, n, d, targets, columns, len(found), p) for one in found.values()]
         for one in each:
             one.check(n)
         return sentence(each, self._tiles_per_worker(found))
@@ -370,10 +380,15 @@ class Placed:
     kernel: Kernel
     n: int
     dtype: str
+    groups: "Groups"
     rows: Any  # here; or a future for each worker
     shares: list[Any]
     homes: list[list[str]] = field(default_factory=list)  # where each share is, as long as that worker lives
     workers: list[str] = field(default_factory=list)
+
+    def by_group(self, V: np.ndarray) -> list[np.ndarray]:
+        """The rows of each group, as they are multiplied."""
+        return [V[self.groups.rows(group)].astype(self.dtype) for group in self.groups.filled]
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,15 +411,20 @@ class Pass:
         return placed if same and (placed.n, placed.dtype) == (len(self.X), self.dtype.name) else None
 
 
-def _side_by_side(groups: list[np.ndarray], n: int) -> np.ndarray:
-    return np.concatenate(groups, axis=1) if groups else np.zeros((n, 0))
+def _ahead(blocks: list[slice], begin: Callable[[slice], list[Any]]) -> Iterator[tuple[slice, list[Any]]]:
+    """Each block with what was begun for it: while one is waited for, the next one is under way, so that
+    workers have always something to do, and never the parts of all blocks."""
+    under_way = deque(begin(block) for block in blocks[:1])
+    for number, block in enumerate(blocks, 1):
+        under_way.extend(begin(later) for later in blocks[number : number + 1])
+        yield block, under_way.popleft()
 
 
-def _require_room(worker: cluster.Worker, work: Pass) -> None:
+def _require_room(worker: cluster.Worker, work: Pass, groups: int, workers: int) -> None:
     from itergp.linalg.engines.native.shares import COLUMNS
 
     X, columns = work.X, min(work.V.shape[1], COLUMNS)
-    needed = of_pass(len(X), X.shape[1], columns, work.dtype.itemsize, worker.threads)
+    needed = of_pass(len(X), X.shape[1], columns, work.dtype.itemsize, worker.threads, groups / workers)
     if worker.memory and needed > ROOM * worker.memory:
         raise MemoryLimitError(
             f"A pass over {len(X):,} rows needs about {needed / 1e9:.2g} GB on worker {worker.address}, "

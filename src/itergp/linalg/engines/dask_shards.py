@@ -103,7 +103,7 @@ class Workers(Place):
         def work() -> list[Any]:
             jobs = self._asked(held, ask, given)
             self._settled(jobs, held)
-            return list(self.engine.client.gather(jobs))
+            return list(self._fetched(partial(self.engine.client.gather, jobs), held))
 
         return self._surely(held, work)
 
@@ -115,7 +115,7 @@ class Workers(Place):
         def work() -> np.ndarray:
             total = in_pairs(self._asked(held, ask, given), add)
             self._settled([total], held)
-            return np.asarray(total.result())
+            return np.asarray(self._fetched(total.result, held))
 
         return self._surely(held, work)
 
@@ -210,6 +210,10 @@ class Workers(Place):
         for value in values:
             if value.status != "finished":
                 self._raise(value)
+
+    def _fetched(self, fetch: Callable[[], Any], held: Sequence[Copies]) -> Any:
+        """What is there now; unless its worker dies before it has come."""
+        return cluster.fetched(fetch, np.inf, self._watched(held))
 
     def _raise(self, value: Any) -> None:
         """What went wrong with it."""

@@ -1,13 +1,14 @@
 """Passes over K, and Q and K Q, on JAX devices: rows are dealt out to the devices, and XLA adds up over them.
 
-Everything that crosses between a device and this process does so by `device_put` and `device_get`: n x b
-blocks and r x b numbers. With `jax.transfer_guard("disallow")` any other copy would be an error. Products of
-float32 tiles are summed over 32 terms in float32, and over these in float64; all else is float64.
+Everything that crosses between a device and this process does so by `device_put` and `device_get`, and is
+counted: inputs once, then n x b blocks and r x b numbers. With `jax.transfer_guard("disallow")` any other
+copy would be an error. Products of float32 tiles are summed over 32 terms in float32, and over these in
+float64; all else is float64.
 """
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,6 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from itergp.errors import InputError
 from itergp.linalg.columns import CHUNK, Columns, InMemory
 from itergp.linalg.engines.base import Tick, TileCache
+from itergp.linalg.engines.batches import Traffic
 from itergp.linalg.engines.jax import JaxEngine, _with_x64, as_tree
 from itergp.prior.kernel import Kernel
 
@@ -46,6 +48,15 @@ class Rows:
     """Rows of arrays, dealt out to devices in equal parts; the last ones are zeros."""
 
     mesh: Mesh
+    traffic: Traffic = field(default_factory=Traffic, compare=False)
+
+    @property
+    def dealt(self) -> NamedSharding:
+        return NamedSharding(self.mesh, PartitionSpec("rows"))
+
+    @property
+    def copied(self) -> NamedSharding:
+        return NamedSharding(self.mesh, PartitionSpec())
 
     def padded(self, n: int) -> int:
         """So many rows, and more, until each device has whole tiles."""
@@ -56,16 +67,38 @@ class Rows:
         """The first n rows, one part on each device."""
         out = np.zeros((self.padded(n), *A.shape[1:]), dtype=A.dtype)
         out[:n] = A[:n]
-        return jax.device_put(out, NamedSharding(self.mesh, PartitionSpec("rows")))
+        self.traffic.sent += out.nbytes
+        return jax.device_put(out, self.dealt)
+
+    def zeros(self, n: int, columns: int) -> Any:
+        """Made where they lie."""
+        return _zeros(self.padded(n), columns, self.dealt)()
 
     def everywhere(self, tree: Any) -> Any:
         """Small things, on each device."""
-        return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec()))
+        self.traffic.sent += self.mesh.size * sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(tree))
+        return jax.device_put(tree, self.copied)
+
+    def gathered(self, there: Any) -> Any:
+        """Rows that are dealt out, as a whole on each device: they pass from one device to another."""
+        return jax.device_put(there, self.copied)
+
+    def get(self, there: list[Any]) -> list[np.ndarray]:
+        """Arrays in this process."""
+        found = [np.asarray(one) for one in jax.device_get(there)]
+        self.traffic.received += sum(one.nbytes for one in found)
+        return found
+
+
+@functools.cache
+def _zeros(rows: int, columns: int, where: NamedSharding) -> Callable[[], Any]:
+    return jax.jit(lambda: jnp.zeros((rows, columns), dtype=jnp.float64), out_shardings=where)
 
 
 @functools.partial(jax.jit, donate_argnums=0)
-def _add_tile(total: Any, kernel: Kernel, X: Any, tile: Any, V: Any) -> Any:
-    """total + k(X, tile) V, with no more than 32 terms in the dtype of the tile."""
+def _add_tile(total: Any, kernel: Kernel, X: Any, whole: Any, V: Any, start: Any) -> Any:
+    """total + k(X, tile) V, with no more than 32 terms in the dtype of the tile: 512 rows of the whole X."""
+    tile, V = (jax.lax.dynamic_slice_in_dim(A, start, TILE) for A in (whole, V))
     K = kernel(X, tile).reshape(X.shape[0], -1, TERMS)
     short = jnp.einsum("ick,ckb->icb", K, V.reshape(-1, TERMS, V.shape[1]), precision="highest")
     return total + short.sum(axis=1, dtype=jnp.float64)
@@ -124,32 +157,52 @@ class JaxDevices(JaxEngine):
         first: int,
         tick: Tick,
     ) -> np.ndarray:
-        """Column tile by column tile: each device has its rows of K, and gets the tile and its rows of V."""
-        n, tree, (there, all_there) = len(X), as_tree(kernel, dtype), (self.rows.put, self.rows.everywhere)
+        """Column tile by column tile: each device has its rows of K, and all of X and V."""
+        placed, n, rows = self._placed(kernel, X, np.dtype(dtype), cache), len(X), self.rows
         rounded = V.astype(dtype)
         rest, width = (V - rounded).astype(dtype), V.shape[1]
         parts = _power_of_two(np.concatenate([rounded, rest], axis=1) if rest.any() else rounded)
-        on_devices, placed = all_there(tree), there(X.astype(dtype), n)
-        total = there(np.zeros((n, parts.shape[1])), n)
+        there, total = rows.gathered(rows.put(parts, n)), rows.zeros(n, parts.shape[1])
         for start in range(0, n, TILE):
             tick()
-            some = slice(start, start + TILE)
-            if parts[some].any():
-                tile = all_there(_full(X[some].astype(dtype))), all_there(_full(parts[some]))
-                total = _add_tile(total, on_devices, placed, *tile)
-        out = np.asarray(jax.device_get(total))[:n]
+            if parts[start : start + TILE].any():
+                at = rows.everywhere(np.int32(start))
+                total = _add_tile(total, placed.tree, placed.X, placed.whole, there, at)
+        out = rows.get([total])[0][:n]
         return out[:, :width] + out[:, width : 2 * width] if rest.any() else out[:, :width]
+
+    def _placed(self, kernel: Kernel, X: np.ndarray, dtype: np.dtype, cache: TileCache) -> "Placed":
+        """Inputs cross once: they are kept with what else the Gram of this kernel and this X keeps."""
+        placed = cache.native
+        same = isinstance(placed, Placed) and placed.kernel is kernel
+        if same and (placed.n, placed.dtype) == (len(X), dtype):
+            return placed
+        there = self.rows.put(X.astype(dtype), len(X))
+        tree = self.rows.everywhere(as_tree(kernel, dtype))
+        cache.native = Placed(kernel, len(X), dtype, tree, there, self.rows.gathered(there))
+        return cache.native
+
+    def activity(self) -> str:
+        traffic, count = self.rows.traffic, self.rows.mesh.size
+        return f"{count} device{'s' * (count > 1)} · {(traffic.sent + traffic.received) / 1e6:,.1f} MB moved"
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """What passes over one matrix read on the devices."""
+
+    kernel: Kernel
+    n: int
+    dtype: np.dtype
+    tree: Any  # the kernel
+    X: Any  # some rows on each device
+    whole: Any  # and all of them
 
 
 def _power_of_two(V: np.ndarray) -> np.ndarray:
     """With columns of zeros, so that few shapes are compiled."""
     missing = (1 << max(0, V.shape[1] - 1).bit_length()) - V.shape[1]
     return np.concatenate([V, np.zeros((len(V), missing), dtype=V.dtype)], axis=1)
-
-
-def _full(tile: np.ndarray) -> np.ndarray:
-    """With zeros up to a whole tile."""
-    return np.concatenate([tile, np.zeros((TILE - len(tile), tile.shape[1]), dtype=tile.dtype)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +226,7 @@ class OnDevices(Columns):
         chunks, size = list(self.chunks), self.columns
         while block.shape[1]:
             if size % CHUNK == 0:
-                chunks.append(self.on.put(np.zeros((self.n, CHUNK)), self.n))
+                chunks.append(self.on.zeros(self.n, CHUNK))
             used = size % CHUNK
             some = self.on.put(block[:, : CHUNK - used], self.n)
             chunks[-1] = _with_block(chunks[-1], some, self.on.everywhere(np.int32(used)))
@@ -192,7 +245,7 @@ class OnDevices(Columns):
             some = np.zeros((CHUNK, C.shape[1]))
             some[: len(C[i * CHUNK : (i + 1) * CHUNK])] = C[i * CHUNK : (i + 1) * CHUNK]
             if some.any():
-                total += np.asarray(jax.device_get(_combine(chunk, self.on.everywhere(some))))[: self.n]
+                total += self.on.get([_combine(chunk, self.on.everywhere(some))])[0][: self.n]
         return total
 
     @_with_x64
@@ -208,23 +261,23 @@ class OnDevices(Columns):
         return out
 
     def _stacked(self, parts: list[Any], width: int) -> np.ndarray:
-        return np.concatenate([np.zeros((0, width)), *jax.device_get(parts)])[: self.columns]
+        return np.concatenate([np.zeros((0, width)), *self.on.get(parts)])[: self.columns]
 
     def between(self, start: int, stop: int) -> np.ndarray:
         first, last = start // CHUNK, -(-stop // CHUNK)
-        found = [np.asarray(chunk)[: self.n] for chunk in jax.device_get(list(self.chunks[first:last]))]
+        found = [chunk[: self.n] for chunk in self.on.get(list(self.chunks[first:last]))]
         whole = np.concatenate([np.zeros((self.n, 0)), *found], axis=1)
         return whole[:, start - first * CHUNK : stop - first * CHUNK]
 
     @_with_x64
     def rows(self, indices: np.ndarray) -> np.ndarray:
         at = self.on.everywhere(np.asarray(indices))
-        found = jax.device_get([_rows(chunk, at) for chunk in self.chunks])
+        found = self.on.get([_rows(chunk, at) for chunk in self.chunks])
         return np.concatenate([np.zeros((len(indices), 0)), *found], axis=1)[:, : self.columns]
 
     @_with_x64
     def squared_rows(self) -> np.ndarray:
-        found = jax.device_get([_squared_rows(chunk) for chunk in self.chunks])
+        found = self.on.get([_squared_rows(chunk) for chunk in self.chunks])
         return sum((some[: self.n] for some in found), np.zeros(self.n))
 
     @_with_x64
@@ -235,7 +288,7 @@ class OnDevices(Columns):
             more = np.zeros((len(new), CHUNK))
             some = new[:, i * CHUNK : (i + 1) * CHUNK]
             more[:, : some.shape[1]] = some
-            chunks.append(self.on.put(np.concatenate([jax.device_get(chunk)[: self.n], more]), n))
+            chunks.append(self.on.put(np.concatenate([self.on.get([chunk])[0][: self.n], more]), n))
         return replace(self, n=n, chunks=tuple(chunks))
 
     def bytes_here(self, columns: int) -> float:

@@ -19,11 +19,13 @@ class Placement:
     passes: float
 
     @staticmethod
-    def on(worker: Worker, n: int, d: int, targets: int, columns: int, workers: int) -> "Placement":
+    def on(
+        worker: Worker, n: int, d: int, targets: int, columns: int, workers: int, groups: int
+    ) -> "Placement":
         """Rows, their features, targets and shares of the noise, and its part of the neighbours; for passes
         what `of_pass` says. No columns: no pass."""
         rows, neighbours = 8.0 * n * (2 * d + targets + 1), 4.0 * n * (NEIGHBOURS + 1) / workers
-        passes = of_pass(n, d, columns, 8, worker.threads) if columns else 0.0
+        passes = of_pass(n, d, columns, 8, worker.threads, groups / workers) if columns else 0.0
         return Placement(worker, rows + neighbours, passes)
 
     @property
@@ -40,9 +42,10 @@ class Placement:
             )
 
 
-def of_pass(n: int, d: int, columns: int, itemsize: int, threads: int) -> float:
-    """The inputs and their features, V, and for each thread what it reads, its sums and its part of K V."""
-    return 16.0 * n * d + float(n) * columns * itemsize + 24.0 * threads * n * columns
+def of_pass(n: int, d: int, columns: int, itemsize: int, threads: int, parts: float) -> float:
+    """The inputs and their features; of this block of columns and the next one V, and its own parts of K V,
+    each as large as K V if they are put together; and for each thread those that it adds."""
+    return 16.0 * n * d + float(n) * columns * (2 * (itemsize + 8 * parts) + 16 * threads)
 
 
 def sentence(placements: list[Placement], tiles: int) -> str:

@@ -4,7 +4,6 @@ So the bits of a sum depend on the number of rows alone, and not on where, when 
 """
 
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 
@@ -27,4 +26,9 @@ def in_batches(values: np.ndarray, each: int = 1) -> np.ndarray:
 
 def in_order(parts: Sequence[np.ndarray]) -> np.ndarray:
     """The sum from left to right."""
-    return reduce(np.add, parts)
+    if len(parts) == 1:
+        return parts[0]
+    total = parts[0] + parts[1]
+    for part in parts[2:]:
+        total += part
+    return total

@@ -68,6 +68,21 @@ struct Kernel {
     }
 };
 
+// Where the tiles of the first panels lie: each of them whole, or not at all.
+template <typename T>
+std::vector<std::ptrdiff_t> starts_of(Vector<T> store, Vector<const std::int64_t> offsets, std::ptrdiff_t left_rows,
+                                      std::ptrdiff_t right_rows, std::ptrdiff_t after) {
+    const auto stored = std::ptrdiff_t(offsets.shape(0)) - 1;
+    expect(0 <= stored && stored <= left_rows / PANEL, "more panels are stored than there are");
+    expect(offsets(0) == 0 && offsets(stored) <= std::int64_t(store.shape(0)), "the store is too small");
+    std::vector<std::ptrdiff_t> starts(offsets.data(), offsets.data() + stored + 1);
+    for (std::ptrdiff_t p = 0; p < stored; ++p) {
+        const std::ptrdiff_t size = starts[p + 1] - starts[p], blocks = right_rows / BLOCK - p * PANEL / BLOCK - after;
+        expect(size == 0 || size == blocks * PANEL * BLOCK, "offsets do not match the tiles");
+    }
+    return starts;
+}
+
 template <typename T>
 void symmetric(const Kernel<T>& kernel, Matrix<const T> V, Cube<double> out, std::ptrdiff_t first, std::ptrdiff_t last,
                std::ptrdiff_t from_block, Vector<T> store, Vector<const std::int64_t> offsets, bool filled) {
@@ -80,19 +95,36 @@ void symmetric(const Kernel<T>& kernel, Matrix<const T> V, Cube<double> out, std
     expect(std::ptrdiff_t(out.shape(1)) == rows && int(out.shape(2)) == columns, "out does not have the shape of V for each thread");
     expect(columns == 1 || columns % columns_unit() == 0, "columns must be 1 or a multiple of columns_unit()");
     expect(0 <= first && first <= last && last <= rows / PANEL && 0 <= from_block, "panels out of range");
-    const auto stored = std::ptrdiff_t(offsets.shape(0)) - 1;
-    expect(0 <= stored && stored <= rows / PANEL, "more panels are stored than there are");
-    expect(offsets(0) == 0 && offsets(stored) <= std::int64_t(store.shape(0)), "the store is too small");
-    std::vector<std::ptrdiff_t> starts(offsets.data(), offsets.data() + stored + 1);
-    for (std::ptrdiff_t p = 0; p < stored; ++p) {  // a panel is stored whole, or not at all
-        const std::ptrdiff_t size = starts[p + 1] - starts[p];
-        expect(size == 0 || size == (rows / BLOCK - p * PANEL / BLOCK) * PANEL * BLOCK, "offsets do not match the tiles");
-    }
+    const auto starts = starts_of(store, offsets, rows, rows, 0);
     nb::gil_scoped_release unlocked;
     in_threads(first, last, threads, [&](std::ptrdiff_t t, Range range) {
-        engine<T>().symmetric(kernel.parts.data(), int(kernel.parts.size()), rows, V.data(), columns,
-                              out.data() + t * rows * columns, range, from_block, store.data(), starts.data(), stored, filled);
+        const Operand<T> side{V.data(), out.data() + t * rows * columns, rows, from_block};
+        engine<T>().symmetric(kernel.parts.data(), int(kernel.parts.size()), side, side, 0, columns, range, store.data(),
+                              starts.data(), std::ptrdiff_t(starts.size()) - 1, filled);
     });
+}
+
+// Half of K between two sets of points, multiplied from both sides, by one thread.
+template <typename T>
+void rectangle(const Kernel<T>& kernel, Matrix<const T> left, Matrix<const T> right, Matrix<double> left_out, Matrix<double> right_out,
+               std::ptrdiff_t after, std::ptrdiff_t left_from, std::ptrdiff_t right_from, Vector<T> store,
+               Vector<const std::int64_t> offsets, bool filled) {
+    const auto left_rows = std::ptrdiff_t(left.shape(0)), right_rows = std::ptrdiff_t(right.shape(0));
+    const int columns = int(left.shape(1));
+    expect(!kernel.parts.empty(), "the kernel has no parts");
+    expect(left_rows == kernel.left_rows && right_rows == kernel.right_rows, "V does not have one row per padded point");
+    expect(int(right.shape(1)) == columns, "both sides must have the same columns");
+    expect(std::ptrdiff_t(left_out.shape(0)) == left_rows && int(left_out.shape(1)) == columns, "left_out has the wrong shape");
+    expect(std::ptrdiff_t(right_out.shape(0)) == right_rows && int(right_out.shape(1)) == columns, "right_out has the wrong shape");
+    expect(columns == 1 || columns % columns_unit() == 0, "columns must be 1 or a multiple of columns_unit()");
+    expect(0 <= left_from && 0 <= right_from && (after == 0 || after == 1), "blocks out of range");
+    expect(left_out.data() != right_out.data() || (left.data() == right.data() && left_from == right_from && after == 0),
+           "one set of points has one V, and is multiplied from its own block on");
+    const auto starts = starts_of(store, offsets, left_rows, right_rows, after);
+    nb::gil_scoped_release unlocked;
+    engine<T>().symmetric(kernel.parts.data(), int(kernel.parts.size()), {left.data(), left_out.data(), left_rows, left_from},
+                          {right.data(), right_out.data(), right_rows, right_from}, after, columns, Range{0, left_rows / PANEL, 1},
+                          store.data(), starts.data(), std::ptrdiff_t(starts.size()) - 1, filled);
 }
 
 template <typename T>
@@ -131,6 +163,9 @@ void bind(nb::module_& m, const char* suffix) {
         .def("add", &Kernel<T>::add, nb::arg("left").noconvert(), nb::arg("right").noconvert(), nb::arg("kind"), nb::arg("weight"), nb::arg("alpha"));
     m.def((std::string("symmetric") + suffix).c_str(), &symmetric<T>, nb::arg("kernel"), nb::arg("V").noconvert(), nb::arg("out").noconvert(),
           nb::arg("first"), nb::arg("last"), nb::arg("from_block"), nb::arg("store").noconvert(), nb::arg("offsets").noconvert(), nb::arg("filled"));
+    m.def((std::string("rectangle") + suffix).c_str(), &rectangle<T>, nb::arg("kernel"), nb::arg("left").noconvert(),
+          nb::arg("right").noconvert(), nb::arg("left_out").noconvert(), nb::arg("right_out").noconvert(), nb::arg("after"),
+          nb::arg("left_from"), nb::arg("right_from"), nb::arg("store").noconvert(), nb::arg("offsets").noconvert(), nb::arg("filled"));
     m.def((std::string("cross") + suffix).c_str(), &cross<T>, nb::arg("kernel"), nb::arg("V").noconvert(), nb::arg("out").noconvert(),
           nb::arg("first"), nb::arg("last"), nb::arg("threads"));
     m.def((std::string("dense") + suffix).c_str(), &dense<T>, nb::arg("kernel"), nb::arg("out").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("threads"));
@@ -156,7 +191,7 @@ NB_MODULE(_tiles, m) {
     m.def("columns_unit", &columns_unit);
     m.def("group_width", [](int bytes) {
         expect(bytes == 4 || bytes == 8, "bytes must be 4 or 8");
-        return 3 * (chosen == "avx512" ? 64 : chosen == "avx2" ? 32 : 16) / bytes;
+        return bytes == 4 ? engine<float>().group_width : engine<double>().group_width;
     }, nb::arg("bytes"));
     m.def("choose", &choose, nb::arg("name"), "Use another instruction set, for tests.");
     bind<float>(m, "32");

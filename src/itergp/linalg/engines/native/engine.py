@@ -27,7 +27,9 @@ from itergp.prior.parameters import Slopes
 
 PANEL = _tiles.PANEL
 MAX_COLUMNS = 256  # columns of one call: accumulators are threads x n x columns float64
-WORK_PER_CALL = 3e8  # kernel evaluations and column products between two ticks: about a quarter of a second
+# Kernel evaluations and column products between two ticks, at most: panels of one call share what they read
+# of V and of the sums. `paced` makes fewer of them where they take long.
+WORK_PER_CALL = 1.2e9
 
 
 def default_threads() -> int:
@@ -103,8 +105,7 @@ class NativeEngine(Engine):
             most = _panels_per_call(len(X1), some.shape[1], X1.shape[1])
             for first, last in paced(panels, most, tick):
                 call(native, some, sums, first, last, self._threads())
-            width = min(MAX_COLUMNS, V.shape[1] - start)
-            out[:, start : start + width] = unpadded(sums, len(X0), width, dtype)
+            unpadded(sums, dtype, out[:, start : start + MAX_COLUMNS])
         linear.add_product(_leaves(kernel), X0, X1, V, out)
         return out
 
@@ -122,9 +123,8 @@ class NativeEngine(Engine):
         store = _store(cache, kernel, X, dtype, first)
         for start in range(0, V.shape[1], MAX_COLUMNS):
             some = padded(V[:, start : start + MAX_COLUMNS], dtype)
-            width = min(MAX_COLUMNS, V.shape[1] - start)
             sums = self._accumulate(some, dtype, store, X.shape[1], first // BLOCK, tick)
-            out[:, start : start + width] = unpadded(sums, len(X), width, dtype)
+            unpadded(sums, dtype, out[:, start : start + MAX_COLUMNS])
             store.filled = store.filled or (first == 0 and len(store.offsets) > 1)
         linear.add_product(_leaves(kernel), X, X, V, out)
         return out
@@ -137,7 +137,9 @@ class NativeEngine(Engine):
         stored = store.array, store.offsets, store.filled
         for p, last in paced(panels, _panels_per_call(V.shape[0] // 2, 2 * V.shape[1], features), tick):
             call(store.kernel, V, sums, p, last, from_block, *stored)
-        return sums.sum(axis=0) if len(sums) > 1 else sums[0]
+        for more in sums[1:]:
+            sums[0] += more
+        return sums[0]
 
     def gradient(
         self, kernel: Kernel, X0: np.ndarray, X1: np.ndarray, A: np.ndarray, B: np.ndarray

@@ -95,12 +95,12 @@ class Timed:
 
 def passes_per_second(rows: Timed, _: Any = None) -> float:
     """By one thread, without stored tiles; the first pass makes the features."""
-    held, share = Rows(*rows.recipe, _tiles.instruction_set()), Share(0, 1, 0)
-    V = held.padded(np.ones((held.n, COLUMNS)))
-    share.multiply(held, V, 0)
+    held, share = Rows(*rows.recipe, _tiles.instruction_set(), 1), Share(0, 0, 0)
+    V = np.ones((held.groups.n, COLUMNS))
+    share.multiply(held, V, V, 0)
     began, passes = time.perf_counter(), 0
     while time.perf_counter() - began < SECONDS:
-        share.multiply(held, V, 0)
+        share.multiply(held, V, V, 0)
         passes += 1
     return passes / (time.perf_counter() - began)
 

@@ -18,7 +18,7 @@ def blocks(F: np.ndarray, dtype: np.dtype, size: int = BLOCK) -> np.ndarray:
 
 
 def _groups(columns: int, dtype: np.dtype) -> list[slice]:
-    """The native code's grouping of columns: groups of three vectors, and the rest."""
+    """The native code's grouping of columns: as wide as its registers allow, and the rest."""
     width = _tiles.group_width(np.dtype(dtype).itemsize)
     return [slice(start, min(start + width, columns)) for start in range(0, columns, width)]
 
@@ -35,9 +35,9 @@ def padded(V: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return out.reshape(rows, columns)
 
 
-def unpadded(sums: np.ndarray, rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
-    """The first rows and columns of a grouped result."""
-    flat, height, out = sums.reshape(-1), sums.shape[0], np.empty((rows, columns))
+def unpadded(sums: np.ndarray, dtype: np.dtype, out: np.ndarray) -> np.ndarray:
+    """The first rows and columns of a grouped result, as many as `out` has, which receives them."""
+    flat, height, (rows, columns) = sums.reshape(-1), sums.shape[0], out.shape
     for group in _groups(sums.shape[1], dtype):
         some = flat[height * group.start : height * group.stop].reshape(height, -1)
         out[:, group] = some[:rows, : max(0, columns - group.start)]

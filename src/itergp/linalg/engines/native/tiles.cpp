@@ -3,6 +3,7 @@
 // serves SSE2, AVX2, AVX-512 and NEON.
 #include "tiles.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <new>
@@ -81,6 +82,10 @@ inline double total(Vec<T> v) {
     return sum[0];
 }
 
+// AVX-512 has twice the registers: sums for more rows and columns at once.
+constexpr bool MANY_REGISTERS = ITERGP_VECTOR_BYTES == 64;
+constexpr int GROUP = MANY_REGISTERS ? 4 : 3;  // vectors of columns at once
+
 constexpr int AHEAD = 512;  // entries between a stored one and the one that is asked for meanwhile
 
 // One column, both sides at once: each entry is read once, in the order in which it lies. Runs of 32 terms in T, then float64.
@@ -130,20 +135,26 @@ constexpr std::ptrdiff_t at_term(std::ptrdiff_t k) {
     return SIDE == DIRECT ? column_offset<T>(k) : row_offset<T>(k);
 }
 
-// out[m, :] += sum_k A(m, k) V[k, :] for MR rows and NC vectors of columns.
+// out[m, :] += sum_k A(m, k) V[k, :] for MR rows and NC vectors of columns. A function of its own, so that
+// the compiler keeps sums and v in registers.
 template <typename T, Side SIDE, int MR, int NC>
-inline void micro(const T* __restrict A, const T* __restrict V, double* __restrict out) {
+[[gnu::noinline]] void micro(const T* __restrict A, const T* __restrict V, double* __restrict out) {
     constexpr int W = width<T>;
     constexpr int INNER = SIDE == DIRECT ? W : ROWS;  // terms that lie evenly spaced
+    // terms without a branch between them; with more, the compiler has no registers for v, and reads it again for each row
+    constexpr int STEP = MANY_REGISTERS ? INNER : NC < GROUP ? std::min(INNER, 4) : 1;
     Vec<T> sum[MR][NC] = {};
     for (int outer = 0; outer < run<T>; outer += INNER) {
         const T* from = A + at_term<T, SIDE>(outer);
-        for (int inner = 0; inner < INNER; ++inner) {
-            Vec<T> v[NC];
-            for (int c = 0; c < NC; ++c) v[c] = load<T>(V + ((outer + inner) * NC + c) * W);
-            for (int m = 0; m < MR; ++m) {
-                const T a = from[at_row<T, SIDE>(m) + at_term<T, SIDE>(inner)];
-                for (int c = 0; c < NC; ++c) sum[m][c] += a * v[c];
+#pragma GCC unroll 1
+        for (int first = 0; first < INNER; first += STEP) {
+            for (int k = first; k < first + STEP; ++k) {
+                Vec<T> v[NC];
+                for (int c = 0; c < NC; ++c) v[c] = load<T>(V + ((outer + k) * NC + c) * W);
+                for (int m = 0; m < MR; ++m) {
+                    const T a = from[at_row<T, SIDE>(m) + at_term<T, SIDE>(k)];
+                    for (int c = 0; c < NC; ++c) sum[m][c] += a * v[c];
+                }
             }
         }
     }
@@ -151,69 +162,166 @@ inline void micro(const T* __restrict A, const T* __restrict V, double* __restri
         for (int c = 0; c < NC; ++c) add_to<T>(out + (m * NC + c) * W, sum[m][c]);
 }
 
+// PANEL terms at a time: they stay in the first cache, and each row of `out` is asked for once in so many.
 template <typename T, Side SIDE, int MR, int NC>
-void multiply_group(const T* A, int M, int terms, const T* V, double* out) {
-    constexpr int G = NC * width<T>;
-    for (int k = 0; k < terms; k += run<T>)
+void multiply_group(const T* A, const T* V, double* out) {
+    constexpr int M = SIDE == DIRECT ? PANEL : BLOCK, terms = SIDE == DIRECT ? BLOCK : PANEL, G = NC * width<T>;
+    for (int first = 0; first < terms; first += PANEL)
         for (int m = 0; m < M; m += MR)
-            micro<T, SIDE, MR, NC>(A + at_row<T, SIDE>(m) + at_term<T, SIDE>(k), V + k * G, out + m * G);
+            for (int k = first; k < first + PANEL; k += run<T>)
+                micro<T, SIDE, MR, NC>(A + at_row<T, SIDE>(m) + at_term<T, SIDE>(k), V + k * G, out + m * G);
 }
 
-// out (M x columns) += A V over `terms` terms. Columns lie in groups of three vectors (the rest in two or one), each group
-// with all its rows together: so that a group of V stays in the first cache, free of the conflicts of long strides.
-template <typename T, Side SIDE>
-void multiply(const T* A, const T* V, std::ptrdiff_t v_rows, std::ptrdiff_t v_row, double* out, std::ptrdiff_t out_rows,
-              std::ptrdiff_t out_row, int columns) {
-    constexpr int W = width<T>, M = SIDE == DIRECT ? PANEL : BLOCK, terms = SIDE == DIRECT ? BLOCK : PANEL;
-    for (int c = 0; c < columns;) {
-        const int vectors = columns - c >= 3 * W ? 3 : (columns - c) / W, group = vectors * W;
-        const T* from = V + c * v_rows + v_row * group;
-        double* to = out + c * out_rows + out_row * group;
-        if (vectors == 3) multiply_group<T, SIDE, 4, 3>(A, M, terms, from, to);
-        else if (vectors == 2) multiply_group<T, SIDE, 4, 2>(A, M, terms, from, to);
-        else multiply_group<T, SIDE, 8, 1>(A, M, terms, from, to);
-        c += group;
+// A matrix of so many rows with its columns in groups of GROUP vectors (the last one of fewer), each group with all its rows
+// together: so that a group stays in the cache, free of the conflicts of long strides. This is the one that begins with column `first`.
+struct Group {
+    std::ptrdiff_t first, vectors;
+    template <typename T, typename Number>
+    Number* at(Number* matrix, std::ptrdiff_t rows, std::ptrdiff_t row) const {
+        return matrix + first * rows + row * vectors * width<T>;
+    }
+};
+
+template <typename T, typename Work>
+void for_groups(int columns, Work work) {
+    constexpr int W = width<T>;
+    for (Group group{0, 0}; group.first < columns; group.first += group.vectors * W) {
+        group.vectors = columns - group.first >= GROUP * W ? GROUP : (columns - group.first) / W;
+        work(group);
     }
 }
 
-// Room for one tile, on the heap: where there is none left, an exception says so; a thread's own storage would end the process.
+// out += A V for the columns of a group, with the rows of V and out that belong to the tile A
+template <typename T, Side SIDE>
+void multiply(const T* A, const T* V, double* out, std::ptrdiff_t vectors) {
+    constexpr int MORE = MANY_REGISTERS ? 2 : 1;
+    switch (vectors) {
+        case 1: return multiply_group<T, SIDE, 8 * MORE, 1>(A, V, out);
+        case 2: return multiply_group<T, SIDE, 4 * MORE, 2>(A, V, out);
+        case 3: return multiply_group<T, SIDE, 4 * MORE, 3>(A, V, out);
+        default: return multiply_group<T, SIDE, 4, GROUP>(A, V, out);
+    }
+}
+
+// Panels whose tiles of a block are multiplied one after the other: V and the sums of that block, of which no cache holds all if
+// there are many columns, come from memory once for all of these. The tiles themselves take half a megabyte.
+template <typename T>
+constexpr int TOGETHER = 8 * sizeof(float) / sizeof(T);
+
+// Room for tiles, on the heap: where there is none left, an exception says so; a thread's own storage would end the process.
 template <typename T>
 struct Scratch {
     static constexpr std::align_val_t line{64};
-    T* const tile = static_cast<T*>(::operator new(PANEL * BLOCK * sizeof(T), line));
-    Scratch() = default;
+    T* const tiles;
+    explicit Scratch(int count) : tiles(static_cast<T*>(::operator new(count * PANEL * BLOCK * sizeof(T), line))) {}
     Scratch(const Scratch&) = delete;
-    ~Scratch() { ::operator delete(tile, line); }
+    ~Scratch() { ::operator delete(tiles, line); }
+    T* tile(int number) const { return tiles + number * PANEL * BLOCK; }
 };
+
+// The tiles of the upper half of K = k(left, right): read where they are stored, evaluated where not.
+template <typename T>
+struct Tiles {
+    const Component<T>* parts;
+    int n_parts;
+    std::ptrdiff_t after;
+    T* store;
+    const std::ptrdiff_t* offsets;
+    std::ptrdiff_t stored_panels;
+    bool filled;
+
+    // The block from which on a panel is in the upper half: its own, or the next one.
+    std::ptrdiff_t first_block(std::ptrdiff_t panel) const { return panel * PANEL / BLOCK + after; }
+
+    // That of a panel and a block; `room` is for one that is not stored.
+    const T* at(std::ptrdiff_t panel, std::ptrdiff_t block, T* room) const {
+        const bool stored = panel < stored_panels && offsets[panel + 1] > offsets[panel];
+        T* K = stored ? store + offsets[panel] + (block - first_block(panel)) * PANEL * BLOCK : room;
+        if (!stored || !filled) fill_tile(parts, n_parts, panel * PANEL, block * BLOCK, K);
+        return K;
+    }
+};
+
+// Both sides of a product, and what each receives of a tile.
+template <typename T>
+struct Sides {
+    Operand<T> left, right;
+    bool direct(std::ptrdiff_t panel) const { return panel * PANEL / BLOCK >= left.from_block; }
+    // A tile on the diagonal of a symmetric K is its own mirror image.
+    bool mirrored(std::ptrdiff_t panel, std::ptrdiff_t block) const {
+        return block >= right.from_block && !(block == panel * PANEL / BLOCK && left.out == right.out);
+    }
+};
+
+// The panels of a range, at most `count` of them, as a range.
+inline Range first_of(Range range, std::ptrdiff_t count) {
+    return {range.first, std::min(range.last, range.first + count * range.step), range.step};
+}
+
+// Panel by panel, in the order in which tiles are stored.
+template <typename T>
+void symmetric_one(const Tiles<T>& K, const Sides<T>& both, Range range) {
+    const Scratch<T> room(1);
+    const auto& [left, right] = both;
+    for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
+        const std::ptrdiff_t i = p * PANEL, first = K.first_block(p);
+        for (std::ptrdiff_t b = both.direct(p) ? first : std::max(first, right.from_block); b < right.rows / BLOCK; ++b) {
+            const T* tile = K.at(p, b, room.tiles);
+            const T *Vi = left.V + i, *Vj = right.V + b * BLOCK;
+            double *out_i = left.out + i, *out_j = right.out + b * BLOCK;
+            if (!both.direct(p)) {  // rows before `from_block` only give
+                double ignored[PANEL] = {};
+                multiply_one<T, true>(tile, Vi, Vj, ignored, out_j);
+            } else if (both.mirrored(p, b)) {
+                multiply_one<T, true>(tile, Vi, Vj, out_i, out_j);
+            } else {
+                multiply_one<T, false>(tile, Vi, Vj, out_i, out_j);
+            }
+        }
+    }
+}
+
+// Block by block for some panels together. Each number receives its terms in the same order as panel by panel.
+template <typename T>
+void symmetric_some(const Tiles<T>& K, const Sides<T>& both, const Scratch<T>& room, int columns, Range panels) {
+    const auto& [left, right] = both;
+    const T* tiles[TOGETHER<T>];
+    for (std::ptrdiff_t b = K.first_block(panels.first); b < right.rows / BLOCK; ++b) {
+        const std::ptrdiff_t j = b * BLOCK, begun = std::min(panels.last, (b - K.after + 1) * BLOCK / PANEL);  // first_block <= b
+        for (std::ptrdiff_t p = panels.first, t = 0; p < begun; p += panels.step, ++t)
+            if (both.direct(p) || both.mirrored(p, b)) tiles[t] = K.at(p, b, room.tile(t));
+        for_groups<T>(columns, [&](Group group) {
+            for (std::ptrdiff_t p = panels.first, t = 0; p < begun; p += panels.step, ++t) {
+                const std::ptrdiff_t i = p * PANEL;
+                const T *Vi = group.at<T>(left.V, left.rows, i), *Vj = group.at<T>(right.V, right.rows, j);
+                double *out_i = group.at<T>(left.out, left.rows, i), *out_j = group.at<T>(right.out, right.rows, j);
+                if (both.direct(p)) multiply<T, DIRECT>(tiles[t], Vj, out_i, group.vectors);
+                if (both.mirrored(p, b)) multiply<T, MIRRORED>(tiles[t], Vi, out_j, group.vectors);
+            }
+        });
+    }
+}
 
 // ---- what the binding calls -----------------------------------------------------------------------------------------
 
 template <typename T>
-void symmetric(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, const T* V, int columns, double* out, Range range,
-               std::ptrdiff_t from_block, T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels, bool filled) {
-    const Scratch<T> room;
-    T* const scratch = room.tile;
+void symmetric(const Component<T>* parts, int n_parts, Operand<T> left, Operand<T> right, std::ptrdiff_t after, int columns, Range range,
+               T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels, bool filled) {
+    const Tiles<T> K{parts, n_parts, after, store, offsets, stored_panels, filled};
+    const Sides<T> both{left, right};
+    if (columns == 1) return symmetric_one(K, both, range);
+    const Scratch<T> room(TOGETHER<T>);
+    for (; range.first < range.last; range.first += TOGETHER<T> * range.step)
+        symmetric_some(K, both, room, columns, first_of(range, TOGETHER<T>));
+}
+
+template <typename T>
+void cross_one(const Component<T>* parts, int n_parts, std::ptrdiff_t right_rows, const T* V, double* out, Range range) {
+    const Scratch<T> room(1);
     for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
-        const std::ptrdiff_t i = p * PANEL, own = i / BLOCK;
-        const bool stored = p < stored_panels && offsets[p + 1] > offsets[p];
-        for (std::ptrdiff_t b = own > from_block ? own : from_block; b < rows / BLOCK; ++b) {
-            const std::ptrdiff_t j = b * BLOCK;
-            T* K = stored ? store + offsets[p] + (b - own) * PANEL * BLOCK : scratch;
-            if (!stored || !filled) fill_tile(parts, n_parts, i, j, K);
-            const bool mirror = b > own, here = own >= from_block;
-            if (columns == 1) {
-                double *out_i = out + i, *out_j = out + j;
-                const T *Vi = V + i, *Vj = V + j;
-                if (mirror && here) multiply_one<T, true>(K, Vi, Vj, out_i, out_j);
-                else if (here) multiply_one<T, false>(K, Vi, Vj, out_i, out_j);
-                else {  // rows above `from_block` only give
-                    double ignored[PANEL] = {};
-                    multiply_one<T, true>(K, Vi, Vj, ignored, out_j);
-                }
-            } else {
-                if (here) multiply<T, DIRECT>(K, V, rows, j, out, rows, i, columns);
-                if (mirror) multiply<T, MIRRORED>(K, V, rows, i, out, rows, j, columns);
-            }
+        for (std::ptrdiff_t j = 0; j < right_rows; j += BLOCK) {
+            fill_tile(parts, n_parts, p * PANEL, j, room.tiles);
+            multiply_one<T, false>(room.tiles, nullptr, V + j, out + p * PANEL, nullptr);
         }
     }
 }
@@ -221,13 +329,17 @@ void symmetric(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, cons
 template <typename T>
 void cross(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std::ptrdiff_t right_rows, const T* V, int columns,
            double* out, Range range) {
-    const Scratch<T> room;
-    T* const scratch = room.tile;
-    for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
+    if (columns == 1) return cross_one(parts, n_parts, right_rows, V, out, range);
+    const Scratch<T> room(TOGETHER<T>);
+    for (; range.first < range.last; range.first += TOGETHER<T> * range.step) {
+        const Range some = first_of(range, TOGETHER<T>);
         for (std::ptrdiff_t j = 0; j < right_rows; j += BLOCK) {
-            fill_tile(parts, n_parts, p * PANEL, j, scratch);
-            if (columns == 1) multiply_one<T, false>(scratch, nullptr, V + j, out + p * PANEL, nullptr);
-            else multiply<T, DIRECT>(scratch, V, right_rows, j, out, left_rows, p * PANEL, columns);
+            for (std::ptrdiff_t p = some.first, t = 0; p < some.last; p += some.step, ++t)
+                fill_tile(parts, n_parts, p * PANEL, j, room.tile(t));
+            for_groups<T>(columns, [&](Group group) {
+                for (std::ptrdiff_t p = some.first, t = 0; p < some.last; p += some.step, ++t)
+                    multiply<T, DIRECT>(room.tile(t), group.at<T>(V, right_rows, j), group.at<T>(out, left_rows, p * PANEL), group.vectors);
+            });
         }
     }
 }
@@ -235,8 +347,8 @@ void cross(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std
 template <typename T>
 void dense(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std::ptrdiff_t right_rows, T* out,
            std::ptrdiff_t out_stride, Range range) {
-    const Scratch<T> room;
-    T* const scratch = room.tile;
+    const Scratch<T> room(1);
+    T* const scratch = room.tiles;
     for (std::ptrdiff_t p = range.first; p < range.last; p += range.step) {
         const std::ptrdiff_t i = p * PANEL, height = left_rows - i < PANEL ? left_rows - i : PANEL;
         for (std::ptrdiff_t j = 0; j < right_rows; j += BLOCK) {
@@ -264,7 +376,7 @@ void apply(const T* x, T* result, std::ptrdiff_t size) {
 
 template <typename T>
 const Engine<T>& engine() {
-    static const Engine<T> functions{symmetric<T>, cross<T>, dense<T>, apply<T, exp_minus<T>>, apply<T, square_root<T>>};
+    static const Engine<T> functions{GROUP * width<T>, symmetric<T>, cross<T>, dense<T>, apply<T, exp_minus<T>>, apply<T, square_root<T>>};
     return functions;
 }
 

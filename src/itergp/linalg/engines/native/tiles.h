@@ -36,14 +36,23 @@ struct Range {
     std::ptrdiff_t first, last, step;
 };
 
+// Points of one side of a kernel matrix: what they are multiplied with, and where their products are added. Both are
+// rows x columns with their columns in groups (`multiply` in tiles.cpp says how); blocks before `from_block` receive nothing.
+template <typename T>
+struct Operand {
+    const T* V;
+    double* out;
+    std::ptrdiff_t rows, from_block;
+};
+
 template <typename T>
 struct Engine {
-    // out += K V for the panels of `range` against all columns from their own block on, and the mirror image:
-    // out is float64 and V is T, both rows x columns with their columns in groups (`multiply` in tiles.cpp says how);
-    // blocks before `from_block` receive nothing.
-    void (*symmetric)(const Component<T>* parts, int n_parts, std::ptrdiff_t rows, const T* V, int columns, double* out,
-                      Range range, std::ptrdiff_t from_block, T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels,
-                      bool filled);
+    // Columns of V and of sums lie in groups of so many, the last one of fewer, each with all its rows together.
+    int group_width;
+    // left.out += K right.V and right.out += K^T left.V, for the upper half of K = k(left, right): panels of `range` against
+    // the blocks from their own, or from the next one (`after` = 1), on. If left and right are one, this is all of K V.
+    void (*symmetric)(const Component<T>* parts, int n_parts, Operand<T> left, Operand<T> right, std::ptrdiff_t after, int columns,
+                      Range range, T* store, const std::ptrdiff_t* offsets, std::ptrdiff_t stored_panels, bool filled);
     // out (rows x columns) = K V, K = k(left, right): for panels of rows.
     void (*cross)(const Component<T>* parts, int n_parts, std::ptrdiff_t left_rows, std::ptrdiff_t right_rows, const T* V,
                   int columns, double* out, Range range);
