@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from helpers import make_data
 from itergp import InputError, IterGPRegressor, Matern32, Status
+from itergp.estimator.files import DEFAULTS
 
 DATA = make_data(60)
 AT = DATA.X_new
@@ -271,3 +272,20 @@ def test_the_name_loads_without_jax_and_the_library_without_scikit_learn():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_fit_is_read_from_a_file_without_scikit_learn(tmp_path):
+    """Which takes longer to import than the file to read: `itergp report` and `itergp info` need none."""
+    path = tmp_path / "model.itergp"
+    given(budget="9 actions").fit(DATA.X, DATA.y).save(path)
+    code = (
+        "import sys; from itergp.estimator.files import load_fit; from itergp.report import numbers; "
+        "numbers(load_fit(sys.argv[1])[0]); print({'sklearn', 'scipy.stats'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_what_an_early_file_lacks_has_the_default_of_the_estimator():
+    assert IterGPRegressor().get_params() == DEFAULTS

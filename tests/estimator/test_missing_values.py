@@ -1,10 +1,16 @@
 """Tables with missing values, `--missing impute`: intervals of rows that lack a value are as wide as they
 must be, by every door."""
 
+import signal
+import time
+
 import numpy as np
 import pytest
 
-from itergp import InputError, IterGPRegressor
+from itergp import InputError, InterruptedWarning, IterGPRegressor, Status
+from itergp.estimator import filling, fitting, regressor
+from itergp.learning import Ending, Learned
+from itergp.report import numbers
 from itergp.tables import Layout, read_table, training
 
 NAMES = ("a", "b", "c")
@@ -131,3 +137,107 @@ def test_what_cannot_be_missing_is_refused(model):
         IterGPRegressor(noise=0.0).fit(encoded(X, lost), y, table=model.table_)
     with pytest.raises(InputError, match="NaN"):
         IterGPRegressor().fit(np.array([[0.0], [np.nan]]), [1.0, 2.0])
+
+
+def test_the_report_has_columns_and_no_inputs_that_say_what_is_missing(tmp_path):
+    """Such an input counts with its column; lines are drawn through rows that lack nothing, even where most
+    do, and nobody takes for known what was missing from one of the worst points."""
+    X, y, lost = columns(200, seed=8, shift=3.0, rate=0.6)
+    model = fitted(tmp_path / "t.csv", X, y, kernel="matern52")
+    a, flag, b, c = 1.0 / model.kernel_.kernel.lengthscale
+    assert flag > a  # so it matters what a column's relevance is
+    assert np.median(model.posterior_.problem.X[:, 1]) > 0  # most rows lack a
+    values = numbers(model.fit_, feature_names=model.table_.inputs)
+    found = {row["feature"]: row["relevance"] for row in values["relevance"]}
+    expected = np.array([max(a, flag), b, c])
+    np.testing.assert_allclose([found.pop(name) for name in NAMES], expected / expected.max(), rtol=1e-3)
+    assert not found
+    slices = values["targets"][0]["slices"]
+    assert {one["feature"] for one in slices} == set(NAMES)
+    assert not any("missing" in one["held_at"] for one in slices)
+    at_median = np.median(model.scaling_.original(model.posterior_.problem.X), axis=0) * [1, 0, 1, 1]
+    along_a = next(one for one in slices if one["feature"] == "a")
+    there = np.tile(at_median, (len(along_a["x"]), 1))
+    there[:, 0] = along_a["x"]
+    np.testing.assert_allclose(along_a["mean"][-1], model.predict(there), rtol=1e-3, atol=1e-3)
+    worst = values["targets"][0]["worst"]
+    assert [one["features"]["a"] == "missing" for one in worst] == [bool(lost[one["row"]]) for one in worst]
+    assert any(one["features"]["a"] == "missing" for one in worst)
+
+
+def test_lengthscales_on_the_command_line_are_those_of_columns_too(model, tmp_path):
+    from itergp.cli.measuring import described
+
+    model.save(tmp_path / "m.itergp")
+    features = described(model.fit_, model.table_, tmp_path / "m.itergp")["learned"]["features"]
+    assert sorted(row["name"] for row in features) == sorted(NAMES)
+
+
+class Stopped:
+    """A clock that stands still until time is spent."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_the_check_of_missing_values_is_within_the_budget(monkeypatch, tmp_path):
+    """A twentieth of the seconds is left to it. Where that is not enough, it ends with the piece of work in
+    which the time is over, and the intervals are as wide as the first fit says: wider than unchecked ones."""
+    clock, seconds, piece, pieces, said = Stopped(), 60.0, 1.1, [], {}
+    monkeypatch.setattr(time, "perf_counter", clock)
+    fit_rows, filled_rows, filled = fitting.fit_rows, regressor.filled_rows, filling.filled
+
+    def until_the_end(asked, names, X, y, given, *rest, **how):
+        found = fit_rows(asked, names, X, y, given, *rest, **how)
+        said["deadline"] = clock.now = given.deadline
+        return found
+
+    def first(*arguments):
+        said["first"] = filled_rows(*arguments)
+        monkeypatch.setattr(filling, "filled", slow)
+        return said["first"]
+
+    def slow(X, *rest):
+        pieces.append(len(X))
+        clock.now += piece
+        return filled(X, *rest)
+
+    monkeypatch.setattr(fitting, "fit_rows", until_the_end)
+    monkeypatch.setattr(regressor, "filled_rows", first)
+    X, y, lost = columns(700, seed=9, shift=1.0, rate=0.7)
+    model = fitted(tmp_path / "t.csv", X, y, kernel="matern52", budget=f"{seconds:.0f}s")
+    reserved = 0.05 * seconds
+    assert said["deadline"] == pytest.approx(seconds - 0.2 - reserved)
+    assert len(pieces) == np.ceil(reserved / piece) < np.ceil(lost.sum() / filling.AT_ONCE)
+    assert clock.now < seconds + piece
+    assert model.timings_["total"] == pytest.approx(clock.now)
+    factors = [hole.factor for hole in model.fit_.donors.holes.columns]
+    assert factors == [hole.factor for hole in said["first"][2].holes.columns]
+    assert factors[0] > 1.0
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.9], ids=["complete rows", "next to none"])
+def test_control_c_in_the_first_fit_leaves_a_valid_model(rate, monkeypatch, tmp_path):
+    """And intervals of rows that lack a value hold at least what they say: the first fit was poor."""
+    learns = []
+
+    def interrupted(rows, kernel, noise, *what, **how):
+        learns.append(rows.n)
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            return Learned(kernel, noise, 0.0, ended=Ending.INTERRUPTED)
+
+    monkeypatch.setattr("itergp.estimator.hyperparameters.learn_rows", interrupted)
+    X, y, _ = columns(200, seed=10, rate=rate)
+    with pytest.warns(InterruptedWarning, match="The model is valid"):
+        model = fitted(tmp_path / "t.csv", X, y, kernel="matern52")
+    assert len(learns) == 1  # the fit itself learns no more
+    assert model.status_ is Status.INTERRUPTED
+    new, target, lost = columns(2000, seed=11, rate=rate)
+    assert inside(model, encoded(new, lost), target)[lost].mean() > 0.92
+    model.save(tmp_path / "m.itergp")
+    assert np.isfinite(IterGPRegressor.load(tmp_path / "m.itergp").predict(encoded(new, lost))).all()

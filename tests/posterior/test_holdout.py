@@ -7,6 +7,7 @@ from helpers import KERNELS, POLICIES, dense, make_data, most_informative, row_n
 from itergp import RBF, Compute, LinearMean, Matern32, MaxActions, Prior, UnitVector, condition
 from itergp.data.rows import merge_rows
 from itergp.linalg.columns import Columns
+from itergp.posterior import holdout
 from itergp.posterior.holdout import (
     WithoutFold,
     exact_variance_without,
@@ -229,3 +230,26 @@ def test_actions_that_the_fold_makes_dependent_together_do_not_move_the_mean(
     found = WithoutFold.of(posterior, F).path(np.array([posterior.rank]))
     np.testing.assert_array_less(np.abs(found.mean[0] - mean), np.sqrt(variance + noise))
     np.testing.assert_allclose(found.var[0] + noise, variance + noise, rtol=0.1)
+
+
+def test_folds_share_the_rows_of_products_that_their_points_are_near_to(monkeypatch):
+    """Each row is multiplied out once, and every fold predicts as it does alone."""
+    data, folds = make_data(200), np.array_split(np.random.default_rng(5).permutation(200), 10)
+    posterior = condition(Prior(Matern32(0.5)), data.X, data.y, 0.05, POLICIES["cg"](), MaxActions(RANK))
+    folds = [np.sort(F) for F in folds]
+    alone = [WithoutFold.of(posterior, F).local(20) for F in folds]
+    made, real = [], holdout.products
+    monkeypatch.setattr(holdout, "products", lambda p, rows: made.append(rows) or real(p, rows))
+    near = [fold.local(20) for fold in holdout.without_folds(posterior, folds)]
+    near_rows = np.concatenate([rows for rows in made if not any(np.array_equal(rows, F) for F in folds)])
+    assert np.unique(near_rows).size == near_rows.size > 150
+    for one, together in zip(alone, near, strict=True):
+        np.testing.assert_array_equal(one, together)
+
+
+def test_folds_of_large_problems_keep_nothing_and_predict_the_same(monkeypatch):
+    data = make_data(N)
+    posterior = condition(Prior(Matern32(0.5)), data.X, data.y, 0.05, POLICIES["cg"](), MaxActions(RANK))
+    kept = WithoutFold.of(posterior, F).local(8)
+    monkeypatch.setattr(holdout, "KEPT", 0)
+    np.testing.assert_array_equal(WithoutFold.of(posterior, F).local(8), kept)

@@ -151,6 +151,66 @@ def test_an_offset_is_converted_to_utc_and_what_is_no_date_is_none():
         assert days(cell) is None
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.datetimes(datetime(1800, 1, 1), datetime(2200, 1, 1)), st.sampled_from("./"))
+def test_days_with_the_day_first_are_those_of_iso_dates(moment, mark):
+    day = f"{moment.day}{mark}{moment.month}{mark}{moment.year}"
+    assert days(day, day_first=True) == days(f"{moment:%Y-%m-%d}")
+    assert days(f"{moment:%d{mark}%m{mark}%Y %H:%M:%S}", day_first=True) == days(
+        f"{moment:%Y-%m-%d %H:%M:%S}"
+    )
+    assert days(f"{moment:%Y-%m-%d}", day_first=True) == days(f"{moment:%Y-%m-%d}")
+    assert days(day) is None
+
+
+@pytest.mark.parametrize("mark", [".", "/"])
+def test_dates_have_the_day_first_where_a_column_of_the_fit_says_so(mark, tmp_path):
+    """New rows need not say it again: the model knows."""
+    iso = [f"2024-{month:02}-{day:02}" for month in range(1, 13) for day in (1, 11, 28)]
+    turned = [mark.join(reversed(one.split("-"))) for one in iso]
+    content = {
+        name: "when,y\n" + "".join(f"{one},{i}\n" for i, one in enumerate(dates))
+        for name, dates in (("iso", iso), ("turned", turned))
+    }
+    _, expected, _, _ = read(written(tmp_path, content["iso"]), "y")
+    layout, X, _, said = read(written(tmp_path, content["turned"]), "y")
+    np.testing.assert_array_equal(X, expected)
+    assert any(f"the day first: {turned[0]} is read as 2024-01-01" in one for one in said)
+    layout = Layout.from_json(json.loads(json.dumps(layout.as_json())))
+    ambiguous = Inputs(written(tmp_path, f"when\n{turned[3]}\n2024-02-01\n", "new.csv"), None, layout)
+    np.testing.assert_array_equal(next(ambiguous.blocks(5)).X, expected[[3, 3]])
+    pd = pytest.importorskip("pandas")
+    np.testing.assert_array_equal(frame_inputs(layout, pd.DataFrame({"when": turned})), expected)
+
+
+def test_a_dash_among_numbers_or_dates_is_a_missing_value_and_a_category_elsewhere(tmp_path):
+    content = "a,b,when,y\n1.5,x,2024-01-01,1\n-,-,\u2013,2\n-2, - ,2024-01-03,3\n4,x,2024-01-04,--\n"
+    layout, X, y, _ = read(written(tmp_path, content), "y", categorical=["b"], missing="impute")
+    assert layout.inputs[:4] == ["a", "a is missing", "b=-", "b=x"]
+    np.testing.assert_array_equal(np.isnan(X[:, 0]), [False, True, False])
+    np.testing.assert_array_equal(X[:, 1:4], [[0, 0, 1], [1, 1, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(np.isnan(X[:, 4]), [False, True, False])
+    np.testing.assert_array_equal(y, [1, 2, 3])  # a row without a target teaches nothing
+    with pytest.raises(InputError, match="line 3, column 'a': the value is missing"):
+        read(written(tmp_path, content), "y", categorical=["b"])
+
+
+def test_columns_that_are_not_used_do_not_say_how_decimals_are_written(tmp_path):
+    """A version number with points among decimal commas: in the fit, and in new rows."""
+    content = "version;city;a;y\n1.5;2.5;1,5;3\n2.5;1.5;2,25;4\n"
+    path = written(tmp_path, content)
+    with pytest.raises(InputError, match="1,5"):
+        read(path, "y")
+    options = {"drop": ["version"], "categorical": ["city"]}
+    layout, X, _, said = read(path, "y", **options)
+    np.testing.assert_array_equal(X[:, -1], [1.5, 2.25])
+    assert any("decimals are written with a comma" in one for one in said)
+    inputs = Inputs(path, None, layout, keep=["version"])
+    block = next(inputs.blocks(5))
+    np.testing.assert_array_equal(block.X, X)
+    assert block.kept == {"version": ["1.5", "2.5"]}
+
+
 def test_dates_become_the_parts_that_say_something(tmp_path):
     pd = pytest.importorskip("pandas")
     when = pd.date_range("2020-02-27", periods=400, freq="35h")

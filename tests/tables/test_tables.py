@@ -284,7 +284,16 @@ BAD_CELLS = {
         "a;b;y\n1;2,500;3\n",
         "'2,500' is not a number. Whether its comma is a decimal one is not clear: use --decimal , or",
     ),
-    "date": ("a,b,y\n1,31.12.2020,3\n", "'31.12.2020' is not a number. Write dates as 2024-01-31"),
+    "date": ("a,b,y\n1,11.12.2020,3\n", "'11.12.2020' is not a number. Write dates as 2024-01-31"),
+    "month first": ("a,b,y\n1,12/31/2020,3\n", "'12/31/2020' is not a number. Write dates as 2024-01-31"),
+    "month and day first": (
+        "b,y\n31/12/2020,3\n12/31/2020,3\n11/12/2020,3\n",
+        "'31/12/2020' is not a number. Write dates as 2024-01-31",
+    ),
+    "no date, day first": (
+        "b,y\n31.12.2020,3\n1.2.2021,4\n30.02.2020,3\n",
+        "line 4, column 'b': '30.02.2020' is not a date such as 31.01.2024",
+    ),
     "no date": (
         "a,b,y\n" + "1,2020-01-01,3\n" * 60 + "1,2020-02-30,3\n",
         "line 62, column 'b': '2020-02-30' is not a date such as 2024-01-31",

@@ -90,20 +90,29 @@ def save_model(path: Path, fit: "Fit", layout: Layout) -> None:
 
 
 def load_model(path: Path, engine: Any = None) -> tuple["IterGPRegressor", Layout]:
-    """A model and its table layout; for models saved from Python, the layout follows from the feature
-    names. An engine other than that of the file is one of a cluster."""
+    """A model and its table layout. An engine other than that of the file is one of a cluster."""
     from itergp.estimator.regressor import IterGPRegressor
 
     model = IterGPRegressor.load(path, engine=engine)
-    if model.fit_.targets > 1:
+    return model, _layout(path, model.fit_, getattr(model, "table_", None))
+
+
+def load_fit(path: Path) -> tuple["Fit", Layout]:
+    """The same without an estimator, for what only looks at it."""
+    from itergp.estimator import files
+
+    fit, layout = files.load_fit(path)
+    return fit, _layout(path, fit, layout)
+
+
+def _layout(path: Path, fit: "Fit", layout: Layout | None) -> Layout:
+    """For models saved from Python, it follows from the feature names."""
+    if fit.targets > 1:
         raise InputError(
-            f"{path} has {model.scaling_.y_mean.size} targets; the command line supports only "
+            f"{path} has {fit.targets} targets; the command line supports only "
             "models with one target. Use Python."
         )
-    layout = getattr(model, "table_", None)
-    if layout is None:
-        return model, Layout.of_inputs(model.n_features_in_, getattr(model, "feature_names_in_", None))
-    return model, layout
+    return Layout.of_inputs(fit.features, fit.names) if layout is None else layout
 
 
 def supervised(

@@ -302,7 +302,7 @@ def _check_choice(kernel: str, groups: str | None, mean: str) -> None:
 
 def _noise(text: str) -> str | float:
     """A number, or what is to be learned; validated before any file is read."""
-    from itergp.estimator.hyperparameters import LEARNED_NOISE
+    from itergp.estimator.names import LEARNED_NOISE
 
     if text in LEARNED_NOISE:
         return text

@@ -8,7 +8,7 @@ import typer
 
 from itergp.cli.app import JsonOption, app, console, one_line, reporting
 from itergp.cli.clusters import ClusterOption, show_cluster
-from itergp.cli.files import existing, load_model
+from itergp.cli.files import existing, load_fit
 from itergp.errors import InputError
 
 MOST = 5  # arrays of a file that are named
@@ -67,10 +67,10 @@ def _here(as_json: bool) -> None:
 
 
 def _model(path: Path, as_json: bool) -> None:
-    estimator, layout = load_model(existing(path))
+    fit, layout = load_fit(existing(path))
     from itergp.cli.measuring import described
 
-    values = described(estimator.fit_, layout, path) | {"columns": layout.as_json()}
+    values = described(fit, layout, path) | {"columns": layout.as_json()}
     if as_json:
         typer.echo(json.dumps(values, allow_nan=False))
         return

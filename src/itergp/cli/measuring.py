@@ -92,7 +92,7 @@ def _relevances(fit: Fit, names: list[str]) -> list[Values]:
         {
             "name": names[row.feature],
             "lengthscale": row.own_lengthscale,
-            "relevance": row.value if row.lengthscale is None else 1.0 / row.lengthscale,
+            "relevance": row.value if row.inverse is None else row.inverse,
         }
         for row in relevances(fit)
     ]

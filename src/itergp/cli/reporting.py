@@ -18,7 +18,7 @@ from itergp.cli.app import (
     say,
     say_notes,
 )
-from itergp.cli.files import check_decimal, existing, load_model, supervised, writable
+from itergp.cli.files import check_decimal, existing, load_fit, supervised, writable
 from itergp.errors import InputError
 
 
@@ -50,7 +50,7 @@ def report(
             out = existing(model).with_suffix(".html")
         if out is not None:
             _page(writable(out, existing(model), *([] if data is None else [existing(data)])))
-        estimator, layout = load_model(existing(model))
+        fit, layout = load_fit(existing(model))
         X_test = y_test = None
         if data is not None:
             X_test, y_test, notes = supervised(existing(data), header, layout, decimal, skip_bad)
@@ -59,7 +59,7 @@ def report(
 
         target = None if layout.target is None else [layout.target.name]
         values = numbers(
-            estimator.fit_,
+            fit,
             X_test,
             y_test,
             feature_names=layout.inputs,

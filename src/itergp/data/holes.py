@@ -44,6 +44,12 @@ class Holes:
                 found[:, j] |= X[:, hole.flag] > 0.5
         return found
 
+    @property
+    def flags(self) -> dict[int, "Hole"]:
+        """The inputs that say whether a column is missing. That of a category is one of its categories, and
+        not among them; unless the model is not told, and it says nothing."""
+        return {hole.flag: hole for hole in self.columns if hole.flag is not None and not hole.own}
+
     def of(self, pattern: Array) -> list[Hole]:
         """Those that a row with this pattern lacks."""
         return [hole for hole, missing in zip(self.columns, pattern, strict=True) if missing]

@@ -1,6 +1,8 @@
 """The wall clock of a call."""
 
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from itergp.estimator.budgets import Budget
@@ -13,6 +15,7 @@ class Clock:
     budget: Budget
     began: float = field(init=False)
     timings: dict[str, float] = field(default_factory=dict)
+    reserved: float = 0.0  # seconds, for what comes after
     _last: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -22,11 +25,22 @@ class Clock:
     def deadline(self) -> float | None:
         """Slightly before the end, to leave time for the work after the last step."""
         seconds = self.budget.seconds
-        return None if seconds is None else self.began + seconds - min(0.2, 0.02 * seconds)
+        if seconds is None:
+            return None
+        return self.began + seconds - min(0.2, 0.02 * seconds) - self.reserved
 
     @property
     def over(self) -> bool:
         return self.deadline is not None and time.perf_counter() > self.deadline
+
+    @contextlib.contextmanager
+    def reserving(self, share: float) -> Iterator[None]:
+        """Leave this share of a time budget to what comes after."""
+        self.reserved = share * (self.budget.seconds or 0.0)
+        try:
+            yield
+        finally:
+            self.reserved = 0.0
 
     def left(self) -> Budget:
         """The budget with its remaining seconds."""

@@ -1,8 +1,9 @@
 """The estimator in files: parameters, scaling and names in a model; learned values in a checkpoint."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -10,29 +11,46 @@ import numpy as np
 from itergp.data.donors import Donors
 from itergp.data.holes import Hole, Holes
 from itergp.errors import InputError, StorageError
-from itergp.estimator.hyperparameters import Hyperparameters, Plan, free
-from itergp.estimator.names import remote, translate_kernel
+from itergp.estimator.names import free, remote, translate_engine, translate_kernel
 from itergp.fitted.calibration import Calibration
 from itergp.fitted.first_rows import FirstRows, constant
 from itergp.fitted.fit import Fit, Noise, Trace
 from itergp.fitted.observed import Observed, Sample
 from itergp.fitted.units import Scaling
-from itergp.learning.candidates import Considered, names, start_of
+from itergp.learning.candidates import Considered, names
 from itergp.learning.endings import Ending, Learning
 from itergp.learning.varying import NoiseFunction
 from itergp.posterior.combined import Posterior
 from itergp.posterior.targets import TargetPosterior
 from itergp.prior.kernel import Kernel
-from itergp.prior.parameters import parameters, with_parameters
 from itergp.solver.stopping import StoppingCriterion
-from itergp.storage import Checkpoint
+from itergp.storage import load
 from itergp.storage.checks import array_of, counted, number
-from itergp.storage.files import Malformed, Tensors, array_digest
-from itergp.storage.specs import decode, describe, encode, table
+from itergp.storage.files import Malformed, Tensors
+from itergp.storage.specs import decode, encode, table
 from itergp.tables.layout import Layout
 from itergp.validate import choice
 
 MOST_GROUPED = 10**6  # rows whose groups a file has
+# of parameters that an early file lacks: those of IterGPRegressor, whose class needs scikit-learn
+DEFAULTS: dict[str, Any] = {
+    "kernel": "auto",
+    "mean": "constant",
+    "noise": "learn",
+    "learn": "auto",
+    "policy": "auto",
+    "neighbours": "auto",
+    "budget": None,
+    "dtype": "auto",
+    "cache": "auto",
+    "threads": None,
+    "normalize": True,
+    "merge_duplicates": True,
+    "checkpoint": None,
+    "random_state": 0,
+    "verbose": 0,
+    "engine": "auto",
+}
 SCALING = ("x_mean", "x_scale", "y_mean", "y_scale")
 
 
@@ -42,7 +60,7 @@ def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
     return {
         "parameters": {name: _plain(value) for name, value in fit.asked.items() if _kept(name, value)},
         "noise": np.asarray(fit.noise).tolist(),
-        "noise_function": _function_value(fit.noise_function),
+        "noise_function": function_value(fit.noise_function),
         "scaling": {name: getattr(fit.scaling, name).tolist() for name in SCALING},
         "row_counts": None if (fit.counts == 1).all() else fit.counts.tolist(),
         "row_weights": None if fit.weights is None else fit.weights.tolist(),
@@ -51,12 +69,24 @@ def about(fit: Fit, refinable: bool = True) -> dict[str, Any]:
         "feature_names": None if fit.names is None else list(fit.names),
         "timings": fit.timings,
         "resumed_from": fit.trace.resumed_from,
-        "learning": _learning_value(fit.learning),
+        "learning": learning_value(fit.learning),
         "candidates": [asdict(candidate) for candidate in fit.trace.candidates],
         "observed": _observed_value(fit.observed) if refinable else None,
         "calibration": None if fit.calibration is None else _calibration_value(fit.calibration),
         "donors": None if fit.donors is None else _donors_value(fit.donors),
     }
+
+
+def load_fit(
+    path: str | PathLike[str], classes: Iterable[type] = (), engine: Any = None
+) -> tuple[Fit, Layout | None]:
+    """The fit in a model file, perhaps on another engine, and the columns of the table that it was made from.
+    What only looks at a fit need not import scikit-learn, which takes longer than to read the file."""
+    posterior, said = load(path, classes, translate_engine(engine))
+    with restoring(path):
+        asked = DEFAULTS | parameters_of(posterior, said)
+        fit = restored(posterior, said, asked if engine is None else asked | {"engine": engine})
+        return fit, table_of(said, fit.features)
 
 
 def parameters_of(posterior: Posterior | TargetPosterior, about: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +117,7 @@ def restored(posterior: Posterior | TargetPosterior, about: dict[str, Any], aske
         if counts is None
         else array_of(counts, "row_counts", n, least=1, whole=True),
         scatter=_scatter(about["scatter"], targets),
-        learning=_learning(about.get("learning"), asked["learn"]),
+        learning=learning_of(about.get("learning"), asked["learn"]),
         free=free(translate_kernel(asked["kernel"], d), learns, asked["noise"]),
         asked=asked,
         names=_names(about["feature_names"], d),
@@ -95,10 +125,10 @@ def restored(posterior: Posterior | TargetPosterior, about: dict[str, Any], aske
         trace=Trace(
             steps=posterior.trace,
             resumed_from=int(about["resumed_from"]),
-            candidates=_candidates(about.get("candidates", [])),
+            candidates=candidates_of(about.get("candidates", [])),
         ),
         weights=_weights(about.get("row_weights"), n),
-        noise_function=_function(about.get("noise_function"), d),
+        noise_function=function_of(about.get("noise_function"), d),
         timings={name: number(seconds, f"timings {name!r}", least=0.0) for name, seconds in timings.items()},
         observed=_observed(about.get("observed"), n, targets),
         calibration=_calibration(about.get("calibration"), targets),
@@ -137,7 +167,7 @@ def restoring(path: Any) -> Iterator[None]:
         ) from None
 
 
-def _noise(value: Any, targets: tuple[int, ...]) -> Noise:
+def noise_of_targets(value: Any, targets: tuple[int, ...]) -> Noise:
     """A number, or an array with one number per target."""
     return (
         array_of(value, "noise", *targets, least=0.0)
@@ -150,7 +180,7 @@ def _noise_of(posterior: Posterior | TargetPosterior, value: Any, targets: tuple
     """The noise: one value, or one per target if the posterior has one per target."""
     if isinstance(value, list) != isinstance(posterior, TargetPosterior):
         raise Malformed("noise is given both as one number and per target; expected one form.")
-    return _noise(value, targets)
+    return noise_of_targets(value, targets)
 
 
 def _scaling(value: Any, d: int, targets: tuple[int, ...]) -> Scaling:
@@ -173,7 +203,7 @@ def _scatter(value: Any, targets: tuple[int, ...]) -> Noise:
     return np.full(targets, total / targets[0]) if targets else total
 
 
-def _function_value(function: NoiseFunction | None) -> Any:
+def function_value(function: NoiseFunction | None) -> Any:
     """How noise varies, as JSON: its arrays are written out."""
     if function is None:
         return None
@@ -186,7 +216,7 @@ def _function_value(function: NoiseFunction | None) -> Any:
     return {"spec": encode(function, put, "noise_function"), "arrays": arrays}
 
 
-def _function(value: Any, d: int) -> NoiseFunction | None:
+def function_of(value: Any, d: int) -> NoiseFunction | None:
     """How noise varies; early files have constant noise."""
     if value is None:
         return None
@@ -259,18 +289,18 @@ def _flags(places: Any, name: str, size: int) -> np.ndarray:
     return flags
 
 
-def _learning_value(learning: Learning) -> dict[str, Any]:
+def learning_value(learning: Learning) -> dict[str, Any]:
     return {"ended": learning.ended.name, "iterations": learning.iterations}
 
 
-def _learning(value: dict[str, Any] | None, asked: Any = None) -> Learning:
+def learning_of(value: dict[str, Any] | None, asked: Any = None) -> Learning:
     """How learning ended. Early files do not record it, except whether anything was learned."""
     if value is None:
         return Learning(Ending.NOT_ASKED if asked in (False, "none") else Ending.UNKNOWN)
     return Learning(Ending[value["ended"]], counted(value["iterations"], "iterations of learning"))
 
 
-def _candidates(value: Any) -> tuple[Considered, ...]:
+def candidates_of(value: Any) -> tuple[Considered, ...]:
     """The candidates for the kernel; early files have none."""
     found = []
     for said in value:
@@ -397,77 +427,3 @@ def _no_arrays(array: np.ndarray, name: str) -> Any:
     raise InputError(
         f"{name} contains an array, which the model file cannot store; set another budget before saving."
     )
-
-
-def open_checkpoint(path: Any, plan: Plan) -> tuple[Checkpoint | None, Hyperparameters | None]:
-    """The checkpoint of this fit, with its manifest written immediately, and what was learned before the
-    interruption."""
-    if path is None:
-        return None, None
-    asked = {
-        name: describe(getattr(plan, name), name) for name in ("mean", "noise", "learn", "policy", "seed")
-    }
-    data = {
-        "X": array_digest(plan.data.X),
-        "y": array_digest(plan.data.y),
-        "counts": array_digest(plan.data.counts),
-    }
-    if plan.data.weights is not None:
-        data["weights"] = array_digest(plan.data.weights)
-    compute = {"dtype": plan.compute.dtype, "threads": plan.compute.threads}
-    kernel: Any = "auto" if plan.start.chosen else describe(plan.start.kernel, "kernel")
-    groups = None if plan.groups is None else array_digest(plan.groups)
-    checkpoint = Checkpoint(path, {**data, "kernel": kernel, "groups": groups, **asked, **compute})
-    if checkpoint.read_manifest() is None:
-        checkpoint.note({})
-    learned = checkpoint.about.get("learned")
-    if learned is None:
-        return checkpoint, None
-    try:
-        values = {
-            path: np.asarray(value) if isinstance(value, list) else value
-            for path, value in learned["parameters"].items()
-        }
-        candidates = _candidates(learned.get("candidates", []))
-        start = start_of(candidates[0].name, plan.data.X.shape[1]) if candidates else plan.start.kernel
-        kernel, noise = with_parameters(start, values), _noise(learned["noise"], plan.data.y.shape[1:])
-        how = _learning(learned.get("how"))
-        function = _function(learned.get("function"), plan.data.X.shape[1])
-        return checkpoint, Hyperparameters(
-            kernel,
-            noise,
-            learning=how,
-            candidates=candidates,
-            function=function,
-            outliers=_outliers(learned.get("outliers"), int(plan.data.counts.sum())),
-        )
-    except (KeyError, TypeError, ValueError, Malformed) as error:
-        checkpoint.close()
-        raise StorageError(
-            f"checkpoint {path} has no valid record of what was learned ({error}); delete it to start over."
-        ) from None
-
-
-def _outliers(value: Any, n: int) -> np.ndarray | None:
-    """The factor on the noise of each of n observations; None if there are no outliers."""
-    if value is None:
-        return None
-    count, g = len(value["rows"]), np.ones(n)
-    rows = array_of(value["rows"], "rows of outliers", count, least=0, whole=True)
-    if not (rows < n).all():
-        raise Malformed(f"rows of outliers are not below {n}, the number of rows.")
-    g[rows] = array_of(value["factors"], "factors of outliers", count, least=1.0)
-    return g
-
-
-def note_learned(checkpoint: Checkpoint | None, found: Hyperparameters) -> None:
-    """Record what was learned, so that a resumed fit need not learn again."""
-    if checkpoint is not None:
-        values = {path: np.asarray(value).tolist() for path, value in parameters(found.kernel).items()}
-        noise, how = np.asarray(found.noise).tolist(), _learning_value(found.learning)
-        candidates = [asdict(candidate) for candidate in found.candidates]
-        learned = {"parameters": values, "noise": noise, "how": how, "candidates": candidates}
-        if found.outliers is not None:
-            rows = np.flatnonzero(found.outliers > 1)
-            learned["outliers"] = {"rows": rows.tolist(), "factors": found.outliers[rows].tolist()}
-        checkpoint.note({"learned": learned | {"function": _function_value(found.function)}})

@@ -5,7 +5,7 @@ observation becomes more uncertain by s^2, since values of it are made up, has t
 N / (N + s^2).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,8 @@ SHARE = 0.2  # of a time budget
 KERNEL = "matern32"  # of the first fit, where that is to be chosen
 CHECKED = 500  # rows that are held out
 AS_EXPECTED = 2  # more, whose errors are
+AT_ONCE = 50  # of them, between which the clock is read
+RESERVED = 0.05  # of a time budget, for them
 SURE = 2.0  # standard errors
 LEAST = 8  # rows: fewer cannot teach a function of their own
 SEED = 0
@@ -45,7 +47,8 @@ def filled_rows(
     clock: Clock,
     watch: Watch,
 ) -> tuple[Array, Array | None, Donors]:
-    """X without NaN, the weight of each row, None if all are 1; and what new rows need."""
+    """X without NaN, the weight of each row, None if all are 1; and what new rows need. The first fit says
+    how far its intervals of rows with missing values are off: that holds until the fit itself is checked."""
     refuse_outside(holes, X)
     donors, missing = Donors.among(holes, X), holes.missing(X)
     if not missing.any():
@@ -66,22 +69,23 @@ def filled_rows(
         first = _first(asked, Z[some], y[some], W[some], clock, watch)
         untold, extra = filled(X, _untold(donors), belief(first))
         W = first.noise / (first.noise / given + extra)
-    if enough:
-        donors = replace(donors, holes=holes.telling(_tells(first, untold, y, W, missing)))
-        Z = filled(X, donors)[0]
-    return Z, W, donors
+    if not enough:
+        return Z, W, checked(first, Z[rows], X[rows], donors)
+    mean, variance = (of(untold) for of in belief(first))
+    z = (first.scaling.targets(y) - mean) / np.sqrt(variance + first.noise / W)
+    donors = replace(donors, holes=holes.telling(_tells(z, missing)))
+    Z = filled(X, donors)[0]
+    return Z, W, _widened(donors, z**2, missing)
 
 
 def _untold(donors: Donors) -> Donors:
     return replace(donors, holes=donors.holes.telling(np.zeros(len(donors.holes.columns))))
 
 
-def _tells(first: Fit, X: Array, y: Array, W: Array, missing: Array) -> Array:
+def _tells(z: Array, missing: Array) -> Array:
     """Of which columns it says something about y that a value is missing: where rows that the first fit has
     not seen are not as it expects. A flag that says nothing is worse than none: where it is rare, the few
     rows that have it are far from all others."""
-    mean, variance = (of(X) for of in belief(first))
-    z = (first.scaling.targets(y) - mean) / np.sqrt(variance + first.noise / W)
     told = np.zeros(missing.shape[1], dtype=bool)
     for j, rows in enumerate(missing.T):
         root = np.sqrt(max(rows.sum(), 1))
@@ -90,10 +94,20 @@ def _tells(first: Fit, X: Array, y: Array, W: Array, missing: Array) -> Array:
     return told
 
 
-def checked(fit: Fit, X: Array, holed: Array, donors: Donors) -> Donors:
+def _widened(donors: Donors, z2: Array, missing: Array) -> Donors:
     """Donors with the factors by which squared errors of rows that lack values are larger than they should
-    be, each held out. A few rows say little: they are counted beside some that are as they should be. X is
-    what stands for rows with holes."""
+    be. A few rows say little: they are counted beside some that are as they should be."""
+    factors = (z2 @ missing + AS_EXPECTED) / (missing.sum(axis=0) + AS_EXPECTED)
+    return replace(donors, holes=donors.holes.widened(np.maximum(factors, 1.0)))
+
+
+class _OutOfTimeError(Exception):
+    """The check ends here."""
+
+
+def checked(fit: Fit, X: Array, holed: Array, donors: Donors, clock: Clock | None = None) -> Donors:
+    """Donors with the factors of rows that are held out from the fit; as they were if the clock does not
+    allow it. X is what stands for rows with holes."""
     missing = donors.holes.missing(holed)
     which = np.flatnonzero(missing.any(axis=1))
     if not which.size:
@@ -101,11 +115,26 @@ def checked(fit: Fit, X: Array, holed: Array, donors: Donors) -> Donors:
     which = np.sort(np.random.default_rng([SEED, which.size]).permutation(which)[:CHECKED])
     merged = fit.posterior.problem.n < len(X)
     rows, at = np.unique(places(fit.scaling.inputs(X))[which] if merged else which, return_inverse=True)
-    errors, latent = (part[at] for part in errors_of(fit, rows))
-    extra = filled(holed[which], donors, belief(fit))[1]
-    z2, lacking = errors**2 / (latent + fit.noise + extra), missing[which]
-    factors = (z2 @ lacking + AS_EXPECTED) / (lacking.sum(axis=0) + AS_EXPECTED)
-    return replace(donors, holes=donors.holes.widened(np.maximum(factors, 1.0)))
+
+    def tick() -> None:
+        if clock is not None and clock.over:
+            raise _OutOfTimeError
+
+    try:
+        errors, latent = (part[at] for part in errors_of(fit, rows, tick))
+        extra = _extra(fit, holed[which], donors, tick)
+    except _OutOfTimeError:
+        return donors
+    return _widened(donors, errors**2 / (latent + fit.noise + extra), missing[which])
+
+
+def _extra(fit: Fit, X: Array, donors: Donors, tick: Callable[[], None]) -> Array:
+    """The variance of observations that missing values add by themselves."""
+    donors, found = _widened(donors, np.zeros(0), np.zeros((0, len(donors.holes.columns)))), []
+    for start in range(0, len(X), AT_ONCE):
+        tick()
+        found.append(filled(X[start : start + AT_ONCE], donors, belief(fit))[1])
+    return np.concatenate(found)
 
 
 def _first(asked: Mapping[str, Any], X: Array, y: Array, weights: Array, clock: Clock, watch: Watch) -> Fit:

@@ -12,13 +12,13 @@ from itergp.data.rows import Rows, first_places, merge_rows, places, unmerged
 from itergp.errors import InputError
 from itergp.estimator.budgets import Budget, FromTheStart, Until, actions_in_memory
 from itergp.estimator.clock import Clock
-from itergp.estimator.files import note_learned, open_checkpoint
 from itergp.estimator.hyperparameters import Hyperparameters, Plan, hyperparameters
 from itergp.estimator.inputs import check_flags, seed_of
 from itergp.estimator.names import translate_engine, translate_kernel, translate_mean
 from itergp.estimator.outliers import Each, without_outliers
 from itergp.estimator.placing import place
 from itergp.estimator.progress import Interrupts, Watch
+from itergp.estimator.resuming import note_learned, open_checkpoint
 from itergp.estimator.schedules import (
     default_schedule,
     default_stop,

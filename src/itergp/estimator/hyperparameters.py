@@ -10,7 +10,7 @@ from itergp.data.rows import Rows
 from itergp.errors import InputError, LearningWarning
 from itergp.estimator.budgets import LEARNING_SHARE
 from itergp.estimator.clock import Clock
-from itergp.estimator.names import Translated
+from itergp.estimator.names import HETEROSCEDASTIC, ROBUST, Translated, free, is_learned
 from itergp.estimator.progress import Watch
 from itergp.fitted.fit import Free, Noise
 from itergp.learning.candidates import Considered
@@ -27,20 +27,12 @@ from itergp.prior.means import LinearMean, Mean
 from itergp.solver.problem import centred, check_kernel_values
 from itergp.validate import as_float64, choice
 
-HETEROSCEDASTIC, ROBUST = "heteroscedastic", "robust"
-LEARNED_NOISE = ("learn", HETEROSCEDASTIC, ROBUST)
 START_NOISE = 0.1  # of the targets' variance, where learning begins
 GIVEN = Learning(Ending.NOT_ASKED)
 NO_GROUPS = (
     "groups were given, but have no effect on learning: there is no choice between kernels to hold them out "
     "for (conformal intervals do). Set kernel='auto' and learn='auto' for one, or leave them out."
 )
-
-
-def free(start: Translated, learns: bool, noise: Any) -> Free:
-    """What may be learned, given the requested kernel and noise."""
-    kernel = learns and not start.keeps_kernel()
-    return Free(kernel, kernel and _is_learn(noise) and not start.keeps_noise())
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,10 +194,6 @@ def _first_noise(plan: Plan, told: Rows, unit: float) -> tuple[Noise, bool]:
     return plan.start.noise, False
 
 
-def _is_learn(noise: Any) -> bool:
-    return isinstance(noise, str) and noise in LEARNED_NOISE
-
-
 def _start_noise(plan: Plan, told: Rows, unit: float) -> Noise:
     """Initial noise for learning: one per target, or a number for a single target."""
     if plan.start.noise is not None:
@@ -223,7 +211,7 @@ def _one_or_each(values: np.ndarray) -> Noise:
 
 def _given_noise(noise: Any, white: float | None, targets: int) -> Noise | None:
     """The given noise variance, if any: a number, or one per target."""
-    if _is_learn(noise):
+    if is_learned(noise):
         return None
     listed = targets > 1 and isinstance(noise, list | tuple | np.ndarray)
     several = listed and as_float64("noise", noise).shape == (targets,)

@@ -9,6 +9,7 @@ import numpy as np
 
 from itergp.data.spread import centre_and_spread
 from itergp.errors import InputError
+from itergp.fitted.fit import Free
 from itergp.learning.candidates import FIRST, PROFILES, start_of
 from itergp.prior.kernel import Kernel
 from itergp.prior.linear import Linear
@@ -19,6 +20,8 @@ from itergp.validate import Array, choice
 KERNELS: dict[str, type] = PROFILES | {"linear": Linear}
 AUTO = "auto"  # chosen by the data
 MEANS = ("constant", "zero", "linear")
+HETEROSCEDASTIC, ROBUST = "heteroscedastic", "robust"
+LEARNED_NOISE = ("learn", HETEROSCEDASTIC, ROBUST)
 EXPECTED = (
     f"'auto', one of {', '.join(map(repr, KERNELS))}, an itergp kernel such as 1.0 * Matern32(0.5), or a "
     "scikit-learn kernel made of "
@@ -49,6 +52,16 @@ class Translated:
                 "kernel: some noise levels are fixed and some are not; fix all or none, or use learn=False."
             )
         return any(self.fixed_noise)
+
+
+def is_learned(noise: Any) -> bool:
+    return isinstance(noise, str) and noise in LEARNED_NOISE
+
+
+def free(start: Translated, learns: bool, noise: Any) -> Free:
+    """What may be learned, given the requested kernel and noise."""
+    kernel = learns and not start.keeps_kernel()
+    return Free(kernel, kernel and is_learned(noise) and not start.keeps_noise())
 
 
 def in_units_of_inputs(kernel: Any) -> bool:

@@ -16,8 +16,8 @@ from itergp.errors import InputError, InterruptedWarning
 from itergp.estimator import fitting
 from itergp.estimator.budgets import Budget
 from itergp.estimator.clock import Clock
-from itergp.estimator.files import about, parameters_of, restored, restoring, table_of
-from itergp.estimator.filling import checked, filled_rows, more_rows
+from itergp.estimator.files import about, load_fit, restoring
+from itergp.estimator.filling import RESERVED, checked, filled_rows, more_rows
 from itergp.estimator.inputs import (
     check_calibrated,
     check_method,
@@ -32,7 +32,7 @@ from itergp.estimator.inputs import (
     unchanged_on_error,
     weighted_rows,
 )
-from itergp.estimator.names import in_units_of_inputs, translate_engine
+from itergp.estimator.names import in_units_of_inputs
 from itergp.estimator.progress import (
     CallbackSupportMixin,
     Watch,
@@ -197,9 +197,14 @@ class IterGPRegressor(
                 X, weights, donors = filled_rows(asked, X, y, weights, holes, clock, watch)
             owned = self._overwrites and holes is None  # what was filled in is compared with X afterwards
             how: dict[str, Any] = {"groups": groups, "weights": weights, "owned": owned}
-            found = fitting.fit_rows(asked, names, X, y, clock, watch, self.checkpoint, **how)
+            with clock.reserving(
+                0.0 if donors is None or not donors.holes.missing(holed).any() else RESERVED
+            ):
+                found = fitting.fit_rows(asked, names, X, y, clock, watch, self.checkpoint, **how)
             if donors is not None and found.status is not Status.INTERRUPTED:
-                donors = checked(found, X, holed, donors)
+                donors = checked(found, X, holed, donors, clock)
+                clock.lap("check")
+                found = replace(found, timings=clock.total())
             self._fit = replace(found, donors=donors)
             if table is not None:
                 self.table_ = table
@@ -356,12 +361,9 @@ class IterGPRegressor(
         in `classes`. With an `engine`, such as `itergp.DaskEngine(client)` or the address of a scheduler, the
         model goes on there: predictions, `refine` and `partial_fit`."""
         check_path(path)
-        posterior, said = storage.load(path, classes, translate_engine(engine))
+        fit, layout = load_fit(path, classes, engine)
         with restoring(path):
-            estimator = cls(**parameters_of(posterior, said))
-            estimator.engine = estimator.engine if engine is None else engine
-            fit = restored(posterior, said, estimator.get_params(deep=False))
-            layout = table_of(said, fit.features)
+            estimator = cls(**fit.asked)
         if layout is not None:
             estimator.table_ = layout
         estimator._fit, estimator.n_features_in_ = fit, fit.features

@@ -9,14 +9,14 @@ import numpy as np
 
 from itergp.posterior.bounds import Bounds, joined, variance_bounds
 from itergp.posterior.combined import Posterior
-from itergp.posterior.holdout import WithoutFold, exact_variance_without, exact_without, prefix
+from itergp.posterior.holdout import WithoutFold, exact_variance_without, exact_without, prefix, without_folds
 from itergp.posterior.uncertainty import variance_by
 
 WORK = 1.5e10  # numbers n x rank x points: a second or two on two cores
 FEWEST, MOST = 200, 1000  # points
 FOLDS = 10
 FOLD_WORK = 3e10  # rank^3, over all folds
-LEADING = 2048  # actions of an exact model along which the path is followed
+LEADING = 1024  # actions of an exact model along which the path is followed
 SEED = 0
 
 
@@ -214,7 +214,7 @@ class HeldOut(Points):
             self,
             posterior=posterior,
             fold=fold,
-            folds=tuple(WithoutFold.of(posterior, self.folds[k].F) for k in numbers),
+            folds=tuple(without_folds(posterior, [self.folds[k].F for k in numbers])),
         )
 
 
@@ -317,7 +317,7 @@ def from_folds(posterior: Posterior, counts: np.ndarray, neighbours: int, learne
     exact = posterior.rank == n
     # an exact model has a formula of its own for its last position
     leading = _leading(posterior) if exact else posterior
-    without = tuple(WithoutFold.of(leading, rows[fold == number]) for number in range(folds))
+    without = tuple(without_folds(leading, [rows[fold == number] for number in range(folds)]))
     return HeldOut(
         posterior, without, rows, fold, _about_folds(rows.size, folds, posterior, counts, neighbours, learned)
     )

@@ -19,6 +19,13 @@ class Relevance:
     value: float
     lengthscale: float | None  # in scaled units, where the kernel has one for each feature
     unit: float  # of the feature, in its own units
+    told: float | None = None  # the lengthscale of the input that says whether it is missing, if there is one
+
+    @property
+    def inverse(self) -> float | None:
+        """1 / lengthscale, in scaled units."""
+        known = [one for one in (self.lengthscale, self.told) if one is not None]
+        return None if self.lengthscale is None else 1.0 / min(known)
 
     @property
     def own_lengthscale(self) -> float | None:
@@ -27,17 +34,25 @@ class Relevance:
 
 
 def relevances(fit: Fit) -> list[Relevance]:
-    """The most relevant feature first."""
+    """The most relevant feature first. An input that says whether a column is missing belongs to that column,
+    which is at least as relevant."""
     scaled = bool((fit.scaling.x_scale != 1.0).any())
     found, lengthscales = _values(fit.posterior.problem.gram, scaled)
+    flags, told = {} if fit.donors is None else fit.donors.holes.flags, {}
+    for flag, hole in flags.items():
+        if hole.told:
+            most = max(hole.values, key=lambda j: found[j])
+            found[most], told[most] = max(found[most], found[flag]), flag
     return [
         Relevance(
             int(j),
             float(found[j]),
             None if lengthscales is None else float(lengthscales[j]),
             float(fit.scaling.x_scale[j]),
+            None if lengthscales is None or j not in told else float(lengthscales[told[j]]),
         )
         for j in np.argsort(-found, kind="stable")
+        if j not in flags
     ]
 
 

@@ -1,7 +1,7 @@
 """Scores for the calibration of a fit: observations are held out without a refit, and predicted by others."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from itergp.posterior.holdout import (
     inverse_factor,
     with_targets,
     with_the_others,
+    without_folds,
     without_observation,
 )
 from itergp.posterior.targets import TargetPosterior
@@ -27,6 +28,7 @@ from itergp.validate import Array
 
 FOLD_ROWS = 4096  # that are held out together: their kernel matrix is formed
 APART = 0.01  # of the rows may be held out together, where folds are random
+FEW = 100  # rows at once, between which the clock is read
 FEWEST = 2  # units: one alone says nothing about the others
 
 
@@ -75,12 +77,15 @@ def _of_rows(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
     return Calibration.of(_shaped(found, fit))
 
 
-def errors_of(fit: Fit, rows: Array) -> tuple[Array, Array]:
-    """Errors of rows of a fit with one target, and latent variances, each row predicted by others."""
+def errors_of(fit: Fit, rows: Array, tick: Callable[[], None] = lambda: None) -> tuple[Array, Array]:
+    """Errors of rows of a fit with one target, and latent variances, each row predicted by others. `tick` is
+    called between parts of the work."""
     posterior = with_targets(fit.shared)
-    exact = posterior.rank == posterior.problem.n
-    folds = [] if exact else _random_folds(rows, min(FOLDS, _affordable_folds((posterior,))))
-    mean, latent = _held_out(posterior, folds, rows, fit.neighbours)
+    number = min(FOLDS, _affordable_folds((posterior,)))
+    if posterior.rank == posterior.problem.n:
+        mean, latent = _each_exactly(posterior, rows, tick)
+    else:
+        mean, latent = _held_out(posterior, _random_folds(rows, number), rows, fit.neighbours, tick)
     return _columns(posterior.problem.y[rows])[:, 0] - mean[:, 0], latent
 
 
@@ -131,7 +136,13 @@ def _of_groups(fit: Fit, posteriors: tuple[Posterior, ...]) -> Calibration:
     return Calibration.of(_shaped(found, fit), groups[rows])
 
 
-def _held_out(posterior: Posterior, folds: list[Array], rows: Array, neighbours: int) -> tuple[Array, Array]:
+def _held_out(
+    posterior: Posterior,
+    folds: list[Array],
+    rows: Array,
+    neighbours: int,
+    tick: Callable[[], None] = lambda: None,
+) -> tuple[Array, Array]:
     """Means (m, t) and latent variances (m,) of rows, each from those outside its fold; without folds, the
     exact GP from all others."""
     if not folds:
@@ -139,10 +150,11 @@ def _held_out(posterior: Posterior, folds: list[Array], rows: Array, neighbours:
         return _columns(mean), latent
     exact = posterior.rank == posterior.problem.n
     predicted: Iterable[WithoutFold | tuple[Array, Array]] = (
-        _exact_folds(posterior, folds) if exact else (WithoutFold.of(posterior, F) for F in folds)
+        _exact_folds(posterior, folds) if exact else without_folds(posterior, folds)
     )
     means, latent = np.empty((rows.size, posterior.problem.targets)), np.empty(rows.size)
     for F, found in zip(folds, predicted, strict=True):
+        tick()
         asked = np.flatnonzero(np.isin(rows, F))
         which = np.searchsorted(F, rows[asked])
         if isinstance(found, WithoutFold):
@@ -151,6 +163,16 @@ def _held_out(posterior: Posterior, folds: list[Array], rows: Array, neighbours:
             mean, latent[asked] = found[0][which], found[1][which]
         means[asked] = _columns(mean)
     return means, latent
+
+
+def _each_exactly(posterior: Posterior, rows: Array, tick: Callable[[], None]) -> tuple[Array, Array]:
+    """Those of the exact GP, each from all others, some at a time."""
+    found = []
+    for start in range(0, rows.size, FEW):
+        tick()
+        found.append(exact_without_each(posterior, rows[start : start + FEW]))
+    means, latent = zip(*found, strict=True)
+    return _columns(np.concatenate(means)), np.concatenate(latent)
 
 
 def _exact_folds(posterior: Posterior, folds: list[Array]) -> Iterator[tuple[Array, Array]]:

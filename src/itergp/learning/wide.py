@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from scipy.linalg.blas import dsymm
 from scipy.spatial.distance import cdist
-from scipy.stats import rankdata
 
 from itergp.data.rows import Rows
 from itergp.learning.endings import Ending
@@ -206,6 +205,8 @@ class SharedLikelihood:
 
     def gains(self, kernel: Kernel, noise: float) -> np.ndarray:
         """For each feature, the slope of the likelihood in e when k is multiplied by 1 + e h(x_c) h(x'_c)."""
+        from scipy.stats import rankdata  # which takes a fifth of a second to import
+
         _, W = self._weighted(kernel, noise)
         leaf: Any = kernel.terms()[0].kernel
         for here, before, s, _ in self._strips(kernel):

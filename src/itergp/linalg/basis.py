@@ -283,7 +283,8 @@ def cholesky_keeping(S: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.n
     """Cholesky of S without columns whose pivot is below `least`: the factor, and the columns kept."""
     kept = np.arange(S.shape[0])
     while kept.size:
-        L, failed = scipy.linalg.lapack.dpotrf(S[np.ix_(kept, kept)], lower=1, clean=1)
+        some = S if kept.size == len(S) else S[np.ix_(kept, kept)]
+        L, failed = scipy.linalg.lapack.dpotrf(some, lower=1, clean=1)
         small = np.flatnonzero(
             np.diag(L)[: failed - 1 if failed else None] ** 2 < least[kept][: failed - 1 if failed else None]
         )

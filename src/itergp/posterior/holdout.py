@@ -5,7 +5,9 @@ rows of F. Every product it needs is in K Q or in a small kernel tile, so there 
 optimistic, because the actions and the hyper-parameters were chosen with y_F.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -20,16 +22,59 @@ from itergp.posterior.local import LocalActions, candidates
 
 NONE = 1e-13  # of the precision of a row: rounding alone
 MOST_OF_IT = 0.99  # of what is known at a place
+KEPT = 2**28  # bytes of products at rows near the points of folds
 MIXED = 1e-4  # ratio of taus: within one precision they hardly differ by more
 # of the subtracted terms, over |G|; at most 4.2 of these units were measured
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+
+
+class Whole:
+    """What all folds of a posterior need of it."""
+
+    def __init__(self, posterior: Posterior) -> None:
+        self.posterior = posterior
+
+    @cached_property
+    def G(self) -> np.ndarray:
+        return self.posterior.state.L @ self.posterior.state.L.T
+
+    @cached_property
+    def rounding(self) -> float:
+        """Of the terms that are subtracted from G."""
+        return ROUNDING * float(np.linalg.norm(self.G))
+
+    @cached_property
+    def Q_b(self) -> np.ndarray:
+        """Q^T b"""
+        state = self.posterior.state
+        return state.L @ state.z[: state.rank]
+
+    def K_hat_Q(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of K_hat Q, as a new array. Those of small problems are kept: each is near points of many
+        folds."""
+        if self._kept is None:
+            return self._products(rows)
+        found, made = self._kept
+        new = rows[~made[rows]]
+        if new.size:
+            found[new], made[new] = self._products(new), True
+        return found[rows]
+
+    @cached_property
+    def _kept(self) -> tuple[np.ndarray, np.ndarray] | None:
+        shape = self.posterior.problem.n, self.posterior.rank
+        return (np.empty(shape), np.zeros(shape[0], dtype=bool)) if 8 * shape[0] * shape[1] <= KEPT else None
+
+    def _products(self, rows: np.ndarray) -> np.ndarray:
+        Q = self.posterior.state.basis.rows(rows)[:, : self.posterior.rank]
+        return products(self.posterior, rows) + self.posterior.problem.N[rows, None] * Q
 
 
 @dataclass(frozen=True, eq=False)
 class WithoutFold:
     """What predictions at the rows F need, from the rows outside F alone; `kept` are the actions of L."""
 
-    posterior: Posterior
+    whole: Whole
     F: np.ndarray
     kept: np.ndarray
     L: np.ndarray  # L L^T = G_{-F}
@@ -37,18 +82,21 @@ class WithoutFold:
     W: np.ndarray  # L^{-1} Q_{-F}^T k(X, X_F)
 
     @staticmethod
-    def of(posterior: Posterior, F: np.ndarray) -> "WithoutFold":
+    def of(posterior: Posterior, F: np.ndarray, whole: Whole | None = None) -> "WithoutFold":
         """G_{-F} = G - Q_F^T (K_hat Q)_F - (.)^T + Q_F^T K_hat_FF Q_F; the right-hand sides likewise."""
         problem, state, r = posterior.problem, posterior.state, posterior.rank
+        whole = Whole(posterior) if whole is None else whole
         Q_F, KQ_F = state.basis.rows(F)[:, :r], fine_products(posterior, F)
-        K_FF = tile(posterior, F, F)
-        overlap = Q_F.T @ (KQ_F + problem.N[F, None] * Q_F)
-        G = state.L @ state.L.T
-        G_without = G - overlap - overlap.T + Q_F.T @ (K_FF + np.diag(problem.N[F])) @ Q_F
-        L, kept = _factor(G_without, state.tau[:r], ROUNDING * float(np.linalg.norm(G)))
-        Qb = state.L @ state.z[:r] - Q_F.T @ problem.b[F]
+        K_FF, NQ_F = tile(posterior, F, F), problem.N[F, None] * Q_F
+        half = Q_F.T @ (KQ_F + NQ_F - (K_FF @ Q_F + NQ_F) / 2)  # what is subtracted, once and transposed
+        L, kept = _factor(whole.G - half - half.T, state.tau[:r], whole.rounding)
+        Qb = whole.Q_b - Q_F.T @ problem.b[F]
         Qk = KQ_F.T - Q_F.T @ K_FF
-        return WithoutFold(posterior, F, kept, L, _solve(L, Qb[kept]), _solve(L, Qk[kept]))
+        return WithoutFold(whole, F, kept, L, _solve(L, Qb[kept]), _solve(L, Qk[kept]))
+
+    @property
+    def posterior(self) -> Posterior:
+        return self.whole.posterior
 
     def path(self, ranks: np.ndarray) -> Path:
         """Mean and variance of the latent function at F after each of these numbers of actions."""
@@ -62,8 +110,8 @@ class WithoutFold:
     def local(self, neighbours: int, which: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance with local actions on rows outside the fold; at `which` of F."""
         problem, which = self.posterior.problem, np.arange(self.F.size) if which is None else which
-        actions, K_hat_Q = self._actions(neighbours, which)
-        residual = problem.b[actions.rows] - K_hat_Q @ _solve(self.L, self.z, transposed=True)
+        actions = self._actions(neighbours, which)
+        residual = problem.b[actions.rows] - actions.H @ self.z
         mean, k0 = actions.W.T @ self.z, problem.prior.var(actions.X)
         variance = k0 - (actions.W**2).sum(axis=0)
         actions.act(mean, variance, residual)
@@ -89,29 +137,29 @@ class WithoutFold:
 
     def _weights(self, neighbours: int, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """g, J and g_J: the mean is mu(x) + c^T b with c = Q_{-F} g + E_J g_J."""
-        actions, _ = self._actions(neighbours, which)
+        actions = self._actions(neighbours, which)
         w, g_J = actions.weights()
         return _solve(self.L, w, transposed=True), actions.rows[actions.J], g_J
 
-    def _actions(self, neighbours: int, which: np.ndarray) -> tuple[LocalActions, np.ndarray]:
-        """Local actions on rows outside the fold, and these rows of K_hat Q_{-F}."""
+    def _actions(self, neighbours: int, which: np.ndarray) -> LocalActions:
+        """Local actions on rows outside the fold."""
         problem = self.posterior.problem
         outside, X = problem.n - self.F.size, problem.X[self.F[which]]
         m = min(neighbours, outside)
         near = self._nearest_outside(X, candidates(m, outside))
         rows, J = distinct(problem.gram.most_informative(X, near, problem.N, m), problem.n)
-        K_hat_Q = self._rows_of_products(rows)
-        H, jitter = _solve(self.L, K_hat_Q.T).T, self.posterior._prepared.rounding(m)
-        return LocalActions(problem, X, self.W[:, which], rows, J, H, jitter), K_hat_Q
+        H, jitter = (
+            _solve(self.L, self._rows_of_products(rows).T, own=True).T,
+            self.posterior._prepared.rounding(m),
+        )
+        return LocalActions(problem, X, self.W[:, which], rows, J, H, jitter)
 
     def _rows_of_products(self, rows: np.ndarray) -> np.ndarray:
         """Rows of K_hat Q_{-F}, for the kept actions."""
-        posterior, basis = self.posterior, self.posterior.state.basis
-        KQ = (
-            products(posterior, rows)[:, self.kept]
-            - tile(posterior, rows, self.F) @ basis.rows(self.F)[:, self.kept]
-        )
-        return KQ + posterior.problem.N[rows, None] * basis.rows(rows)[:, self.kept]
+        Q_F = self.posterior.state.basis.rows(self.F)[:, : self.posterior.rank]
+        K_hat_Q = self.whole.K_hat_Q(rows)
+        K_hat_Q -= tile(self.posterior, rows, self.F) @ Q_F
+        return K_hat_Q if self.kept.size == self.posterior.rank else K_hat_Q[:, self.kept]
 
     def _nearest_outside(self, X: np.ndarray, m: int) -> np.ndarray:
         """The m rows outside the fold nearest to each point: they are among the m + |F| nearest of all."""
@@ -119,6 +167,11 @@ class WithoutFold:
         J = problem.gram.nearest(X, min(m + self.F.size, problem.n))
         outside_first = np.argsort(np.isin(J, self.F), axis=1, kind="stable")
         return np.take_along_axis(J, outside_first[:, :m], axis=1)
+
+
+def without_folds(posterior: Posterior, folds: Sequence[np.ndarray]) -> Iterator[WithoutFold]:
+    whole = Whole(posterior)
+    return (WithoutFold.of(posterior, F, whole) for F in folds)
 
 
 def exact_without(
@@ -260,10 +313,14 @@ def _factor(G: np.ndarray, tau: np.ndarray, rounding: float) -> tuple[np.ndarray
     effect.
     """
     raised = np.maximum(tau, rounding)
-    return cholesky_keeping((G + G.T) / 2 + np.diag(raised - tau), 0.5 * raised)
+    np.fill_diagonal(G, np.diag(G) + (raised - tau))
+    return cholesky_keeping(G, 0.5 * raised)
 
 
-def _solve(L: np.ndarray, B: np.ndarray, transposed: bool = False) -> np.ndarray:
+def _solve(L: np.ndarray, B: np.ndarray, transposed: bool = False, own: bool = False) -> np.ndarray:
+    """L^{-1} B, which may take the place of B if that is one's own."""
     if not len(L):
         return np.zeros((0, B.shape[1]))
-    return scipy.linalg.solve_triangular(L, B, lower=True, trans=int(transposed), check_finite=False)
+    return scipy.linalg.solve_triangular(
+        L, B, lower=True, trans=int(transposed), overwrite_b=own, check_finite=False
+    )

@@ -152,7 +152,7 @@ SECTIONS = (
         parts.relevance,
         "One over the lengthscale, relative to the largest: along a relevant feature the function changes "
         "quickly. For a kernel without a lengthscale for each feature: how far the correlation falls over "
-        "one standard deviation of the feature.",
+        "one standard deviation of the feature. Whether a value is missing counts with its column.",
         {"relevance": fitted.relevance},
     ),
     Section(

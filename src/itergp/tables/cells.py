@@ -15,6 +15,7 @@ Column = Cells | np.ndarray  # text as in the file, or float64 with NaN for miss
 
 # missing numbers; a category is missing if it is empty
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?", "<na>", "nat", "#n/a"))
+DASHES = frozenset(("-", "--", "\u2013", "\u2014"))  # among numbers or dates they say that there is none
 BOOLEANS = {"true": "1", "false": "0"}
 DAMAGED = "\x1a"  # stands for all cells of a row that cannot be read, where these are skipped
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d*)\.0+")
@@ -22,6 +23,11 @@ _WHOLE = re.compile(r"-?(?:0|[1-9]\d*)\.0+")
 
 def is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
+
+
+def is_no_value(cell: str) -> bool:
+    """In a column of numbers or dates; a category may be a dash."""
+    return is_missing(cell) or cell.strip() in DASHES
 
 
 def is_number(cell: str) -> bool:

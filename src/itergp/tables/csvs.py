@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from itergp.errors import InputError
-from itergp.tables.cells import DAMAGED, is_missing, is_number
+from itergp.tables.cells import DAMAGED, is_no_value, is_number
 from itergp.tables.dates import days
 from itergp.tables.lines import checked_lines
 from itergp.tables.looking import looked_at
@@ -244,11 +244,11 @@ def _sound(rows: Sequence[Row]) -> list[Sequence[str]]:
 def _is_data(cell: str) -> bool:
     """Whether it is a number, however it is written, or a date."""
     written = any(number(cell, decimal) is not None for decimal in DECIMALS)
-    return written or is_number(cell) or days(cell) is not None  # also infinite
+    return written or is_number(cell) or days(cell, day_first=True) is not None  # also infinite
 
 
 def _is_text(cell: str) -> bool:
-    return not _is_data(cell) and not is_missing(cell)
+    return not _is_data(cell) and not is_no_value(cell)
 
 
 def _of_numbers(cells: list[str]) -> bool:

@@ -1,9 +1,10 @@
 """Dates as numbers: days since 1970 while a table is read, then the parts of them that a model uses.
 
-ISO dates and times (2024-01-31, 2024-01-31T12:30:05.25+01:00) are dates; 31.01.2024 is none, since whether
-day or month comes first is not known.
+ISO dates and times (2024-01-31, 2024-01-31T12:30:05.25+01:00) are dates. 31.01.2024 and 31/01/2024 are, where
+a column shows that the day comes first: some day is above 12, and nothing in the place of the month is.
 """
 
+import itertools
 import math
 import re
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError
-from itergp.tables.cells import Cells, is_missing
+from itergp.tables.cells import Cells, is_no_value
 from itergp.tables.numbers import MEANINGS, Numbers
 
 DAY = 86_400_000_000  # microseconds
@@ -25,10 +26,12 @@ PARTS = {
     "weekday": "weekday",
     "hour": "hour",
 }
+MONTHS = 12
 YEAR, FORTNIGHT = 366, 14  # days that dates must span before a part of them says something new
 _ISO = re.compile(
     r"\d{4}([-/])\d{2}\1\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:Z|[+-]\d{2}(?::?\d{2})?)?)?"
 )
+_DAY_FIRST = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})([T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?)?")
 _DATE_LIKE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}.*")
 
 
@@ -38,6 +41,7 @@ class Dates:
 
     parts: tuple[str, ...]
     origin: int  # the day from which days are counted, in days since 1970
+    day_first: bool = False  # whether 01.02.2024 is in February
 
     def names(self, column: str) -> list[str]:
         return [f"{column}: {PARTS[part].format(origin=day(self.origin))}" for part in self.parts]
@@ -48,27 +52,35 @@ class Dates:
             out[:, k] = _PART[part](days, self.origin)
 
 
-def days_of(cells: Cells) -> Numbers:
+def days_of(cells: Cells, day_first: bool = False) -> Numbers:
     """Cells as days since 1970."""
     values, foreign, unusual = np.full(len(cells), np.nan), None, {}
     known: dict[str, float | None] = {}
     for i, cell in enumerate(cells):
         if cell not in known:
-            known[cell] = days(cell)
+            known[cell] = days(cell, day_first)
         found = known[cell]
         if found is not None:
             values[i] = found
-        elif not is_missing(cell):
+        elif not is_no_value(cell):
             values[i] = math.inf
             foreign = foreign or (i, cell.strip())
     if any(found is not None and _has_offset(cell) for cell, found in known.items()):
         unusual["offset"] = MEANINGS["offset"]
+    if day_first:
+        turned = ((cell, found) for cell, found in known.items() if found is not None and days(cell) is None)
+        for cell, found in itertools.islice(turned, 1):
+            value = day(math.floor(found))
+            unusual["day first"] = MEANINGS["day first"].format(cell=cell.strip(), value=value)
     return Numbers(values, foreign, unusual)
 
 
-def days(cell: str) -> float | None:
+def days(cell: str, day_first: bool = False) -> float | None:
     """Days since 1970 in UTC, to the microsecond; None if it is no date."""
     text = cell.strip()
+    parts = _DAY_FIRST.fullmatch(text) if day_first else None
+    if parts is not None:
+        text = f"{parts[4]}-{parts[3]:0>2}-{parts[1]:0>2}{parts[5] or ''}"
     if not _ISO.fullmatch(text):
         return None
     try:
@@ -82,10 +94,17 @@ def days(cell: str) -> float | None:
     return ((moment.toordinal() - EPOCH) * DAY + seconds * 1_000_000 + moment.microsecond) / DAY
 
 
-def are_dates(cells: Cells) -> bool:
+def are_dates(cells: Cells, day_first: bool = False) -> bool:
     """Whether most of these cells of a column are dates; then those that are none are errors in it."""
-    known = [cell for cell in cells if not is_missing(cell)]
-    return 2 * sum(days(cell) is not None for cell in known) > len(known)
+    known = [cell for cell in cells if not is_no_value(cell)]
+    return 2 * sum(days(cell, day_first) is not None for cell in known) > len(known)
+
+
+def have_day_first(cells: Cells) -> bool:
+    """Whether these are dates that can only be read with the day first."""
+    parts = [found for found in (_DAY_FIRST.fullmatch(cell.strip()) for cell in cells) if found is not None]
+    first, second = (max((int(one[k]) for one in parts), default=0) for k in (1, 3))
+    return first > MONTHS >= second and are_dates(cells, day_first=True)
 
 
 def is_date_like(cell: str) -> bool:
@@ -97,12 +116,12 @@ def day(number: int) -> str:
     return str(np.datetime64(number, "D"))
 
 
-def chosen(days: np.ndarray, asked: str = AUTO) -> Dates:
+def chosen(days: np.ndarray, asked: str = AUTO, day_first: bool = False) -> Dates:
     """The parts that were asked for, or those that can say something about these days."""
     known = days[np.isfinite(days)]
     origin = int(np.floor(known.min()))
     if asked != AUTO:
-        return Dates(parts_of(asked), origin)
+        return Dates(parts_of(asked), origin, day_first)
     span, times = known.max() - known.min(), known - np.floor(known)
     says = {
         "days": True,
@@ -110,7 +129,7 @@ def chosen(days: np.ndarray, asked: str = AUTO) -> Dates:
         "weekday": span >= FORTNIGHT and len(np.unique(_weekday(known, 0))) > 1,
         "hour": bool((times != times[0]).any()),
     }
-    return Dates(tuple(part for part in PARTS if says[part]), origin)
+    return Dates(tuple(part for part in PARTS if says[part]), origin, day_first)
 
 
 def parts_of(asked: str) -> tuple[str, ...]:
@@ -132,7 +151,7 @@ def from_json(value: Any) -> Dates | None:
     parts, origin = tuple(value["parts"]), value["origin"]
     if not parts or not set(parts) <= set(PARTS) or not isinstance(origin, int) or abs(origin) > 10**7:
         raise ValueError(f"dates {value!r}")
-    return Dates(parts, origin)
+    return Dates(parts, origin, value.get("day_first", False) is True)
 
 
 def _has_offset(cell: str) -> bool:

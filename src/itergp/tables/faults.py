@@ -9,7 +9,7 @@ from itergp.errors import InputError
 from itergp.tables.cells import is_number
 from itergp.tables.dates import is_date_like
 from itergp.tables.numbers import COMMA, POINT, is_undecided, number
-from itergp.tables.table import DATES, NUMBERS, Table
+from itergp.tables.table import ANY_DATES, DAY_FIRST, NUMBERS, Table
 
 MANY = 12  # names in a message
 REMEDY = "Fill them in, remove these rows, or fit with --missing drop or --missing impute."
@@ -69,8 +69,9 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _wrong(cell: str, kind: str) -> str:
-    if kind == DATES:
-        return "not a date such as 2024-01-31, as others in this column are"
+    if kind in ANY_DATES:
+        example = "31.01.2024" if kind == DAY_FIRST else "2024-01-31"
+        return f"not a date such as {example}, as others in this column are"
     return "not finite; expected a finite number" if is_number(cell) else "not a number"
 
 

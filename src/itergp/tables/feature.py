@@ -11,7 +11,7 @@ from itergp.errors import InputError
 from itergp.tables.cells import BOOLEANS, DAMAGED, Coded, spelled
 from itergp.tables.dates import AUTO, Dates, chosen, from_json as dates_from_json
 from itergp.tables.faults import listed
-from itergp.tables.table import DATES, NUMBERS, TEXT, Table
+from itergp.tables.table import ANY_DATES, DATES, DAY_FIRST, NUMBERS, TEXT, Table
 
 MOST_CATEGORIES = 1000
 MISSING = ("refuse", "drop", "impute")  # what is done about missing values
@@ -36,7 +36,9 @@ class Feature:
 
     @property
     def kind(self) -> str:
-        return TEXT if self.categories is not None else NUMBERS if self.dates is None else DATES
+        if self.categories is not None:
+            return TEXT
+        return NUMBERS if self.dates is None else DAY_FIRST if self.dates.day_first else DATES
 
     @property
     def inputs(self) -> list[str]:
@@ -131,7 +133,11 @@ class Feature:
             "categories": None if self.categories is None else list(self.categories),
             "dates": None
             if self.dates is None
-            else {"parts": list(self.dates.parts), "origin": self.dates.origin},
+            else {
+                "parts": list(self.dates.parts),
+                "origin": self.dates.origin,
+                "day_first": self.dates.day_first,
+            },
             "fill": self.fill,
             "indicator": self.indicator,
             "percent": self.percent,
@@ -168,8 +174,8 @@ def feature_of(table: Table, j: int, kind: str, missing: str, parts: str = AUTO)
     known = values[np.isfinite(values)]
     if not known.size:  # a row that is skipped has no value either
         return None if foreign is None or foreign[1] == DAMAGED else bare
-    if kind == DATES:
-        bare = replace(bare, dates=chosen(known, parts))
+    if kind in ANY_DATES:
+        bare = replace(bare, dates=chosen(known, parts, kind == DAY_FIRST))
     bare = replace(bare, percent=table.notes.count(("percent", j)) > 0)
     if missing != "impute":
         return bare

@@ -12,7 +12,7 @@ from itergp.tables.cells import Column
 from itergp.tables.dates import DAY
 from itergp.tables.layout import Layout
 from itergp.tables.numbers import COMMA, POINT
-from itergp.tables.table import DATES, NUMBERS, TEXT, Head, Table
+from itergp.tables.table import ANY_DATES, NUMBERS, TEXT, Head, Table
 
 NONE = ("NAType", "NaTType", "NoneType")  # of pandas, whose names are known without importing it
 
@@ -51,7 +51,7 @@ def _cells(series: Any, use: str, decimal: str | None) -> Column:
     that are categories stay what they are."""
     array = np.asarray(series)
     kind = array.dtype.kind
-    if kind == "M" and use == DATES:
+    if kind == "M" and use in ANY_DATES:
         moments = array.astype("datetime64[us]")
         return np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / DAY)
     if (kind in "iuf" and use == NUMBERS) or (kind == "f" and use == TEXT):

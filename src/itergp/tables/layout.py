@@ -13,7 +13,7 @@ from itergp.tables.dates import AUTO
 from itergp.tables.faults import Faults, check_numbers, listed
 from itergp.tables.feature import MISSING, Feature, feature_of
 from itergp.tables.numbers import DECIMALS
-from itergp.tables.table import DATES, INDEX, NUMBERS, TEXT, Head, Table
+from itergp.tables.table import DATES, DAY_FIRST, INDEX, NUMBERS, TEXT, Head, Table
 
 TAKEN_AS_KNOWN = (
     "the model is of an earlier version, for which the median of the fit stands for them and is taken for "
@@ -39,8 +39,13 @@ class Choice:
         """The places of the target, of what is left out, and of the features with what they are."""
         y, dropped, text = chosen_columns(head, self.target, self.drop, self.categorical, self.groups)
         kept = [j for j in range(len(head.names)) if j != y and j not in dropped]
-        kinds = {j: TEXT if j in text else DATES if j in head.dates else NUMBERS for j in kept}
+        kinds = {j: TEXT if j in text else _kind(head, j) for j in kept}
         return y, dropped, kinds
+
+
+def _kind(head: Head, j: int) -> str:
+    """Of a column that holds no categories."""
+    return DAY_FIRST if j in head.day_first else DATES if j in head.dates else NUMBERS
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from itergp.tables.cells import BOOLEANS, Cells, Text, is_missing, is_number
+from itergp.tables.cells import BOOLEANS, Cells, Text, is_no_value, is_number
 
 POINT, COMMA = ".", ","
 DECIMALS = (POINT, COMMA)
@@ -27,6 +27,7 @@ MEANINGS = {
     "thousands": "thousands separators: {cell} is read as {value}",
     "truth": "truth values: {cell} is read as {value}",
     "percent": "percent signs: {cell} is read as {value}",
+    "day first": "dates with the day first: {cell} is read as {value}",
     "offset": "times with an offset from UTC are converted to UTC",
 }
 
@@ -55,7 +56,7 @@ def numbers_of(cells: Cells, decimal: str | None = None) -> Numbers:
             values[i], how = found
             if how and how not in unusual:
                 unusual[how] = MEANINGS[how].format(cell=cell.strip(), value=f"{values[i]:.15g}")
-        elif not is_missing(cell):
+        elif not is_no_value(cell):
             values[i] = math.inf
             foreign = foreign or (i, cell.strip())
     return Numbers(values, foreign, unusual)
@@ -105,7 +106,7 @@ def decimal_of(columns: Iterable[Cells], otherwise: str | None = None) -> str | 
 
 def _votes(cells: Cells) -> set[str]:
     """What cells of a column of numbers say, if all of them are numbers in one way of writing."""
-    known = [cell.strip() for cell in cells if not is_missing(cell)]
+    known = [cell.strip() for cell in cells if not is_no_value(cell)]
     if not any("," in cell or "." in cell for cell in known):
         return set()
     possible = {d for d in DECIMALS if all(number(cell, d) is not None for cell in known)}

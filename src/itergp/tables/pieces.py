@@ -3,6 +3,7 @@
 import itertools
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from itergp.tables.cells import Cells, Coded, Column, Lines
 from itergp.tables.csvs import Csv, opened_csv, without_fast_reader
 from itergp.tables.lines import opened, unpacker
 from itergp.tables.reading import ROOM, readable
-from itergp.tables.table import DATES, NUMBERS, RAW, TEXT, Head, How, Row, Table, Use, as_numbers
+from itergp.tables.table import ANY_DATES, NUMBERS, RAW, TEXT, Head, How, Row, Table, Use, as_numbers
 
 LARGE = 20_000_000  # bytes of a CSV file from which Arrow reads it, if it is installed
 BATCH = 1 << 16  # rows of Parquet at once
@@ -23,7 +24,7 @@ class Pieces:
     """The rows of a file as tables of some rows each. It can be read several times."""
 
     def __init__(self, path: Path, how: How, use: Use) -> None:
-        self.path, self.how, self.use = path, how, use
+        self.path, self.how, self.use = path, replace(how, use=use), use
         self.rows = 0  # in all, where a file says so at its beginning
 
     def __iter__(self) -> Iterator[Table]:
@@ -75,7 +76,7 @@ def piece(head: Head, columns: Mapping[int, Column], use: Mapping[int, str], lin
     foreign: dict[int, tuple[int, str]] = {}
     for j, cells in columns.items():
         ready[j] = cells
-        if use[j] in (NUMBERS, DATES) and not isinstance(cells, np.ndarray):
+        if use[j] in (NUMBERS, *ANY_DATES) and not isinstance(cells, np.ndarray):
             found = as_numbers(head, j, cells, use[j])
             ready[j] = found.values
             if found.foreign is not None:

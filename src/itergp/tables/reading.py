@@ -17,6 +17,7 @@ from itergp.tables.dates import arrow_days, is_arrow_date
 from itergp.tables.lines import DAMAGE, opened
 from itergp.tables.looking import looked_at
 from itergp.tables.table import (
+    ANY_DATES,
     DATES,
     INDEX,
     NUMBERS as NUMBERS,
@@ -182,14 +183,14 @@ def arrow_column(pa: Any, column: Any, use: str) -> Column:
         column, kind = column.cast(kind.value_type), kind.value_type
     if pa.types.is_null(kind):
         return [""] * len(column) if use == RAW else np.full(len(column), np.nan)
-    if use == DATES and is_arrow_date(pa, kind):
+    if use in ANY_DATES and is_arrow_date(pa, kind):
         return arrow_days(pa, column)
     number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     if not any(test(kind) for test in number):
         return _texts(column)
     # as float64, two long integers may be one category
     exact = pa.types.is_boolean(kind) or pa.types.is_integer(kind)
-    if use in (RAW, DATES) or (use == TEXT and exact):
+    if use in (RAW, *ANY_DATES) or (use == TEXT and exact):
         return Plain(_texts(column))
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 

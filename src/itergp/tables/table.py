@@ -15,6 +15,8 @@ from itergp.tables.numbers import POINT, Numbers, numbers_of
 Row = tuple[int, Cells]  # the line on which it begins, and its cells
 # what a column is read as: float64, categories, days since 1970, or text as it is in the file
 NUMBERS, TEXT, DATES, RAW = "numbers", "text", "dates", "raw"
+DAY_FIRST = "dates with the day first"
+ANY_DATES = (DATES, DAY_FIRST)
 INDEX, EMPTY = "index", "empty"  # why a column is left out
 
 
@@ -27,6 +29,7 @@ class How:
     decimal: str | None = None  # "." or ","; found out if None
     otherwise: str | None = None  # if it cannot be found out
     skip_bad: bool = False  # whether rows of another width than the first are damaged, and no error
+    use: "Use | None" = None  # which columns are used, so that others say nothing about decimals
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,7 @@ class Head:
     unit: str = "line"
     decimal: str | None = None  # how decimals are written; None if that is not known
     dates: frozenset[int] = frozenset()  # columns that hold dates, as far as they were looked at
+    day_first: frozenset[int] = frozenset()  # those of them that can only be read with the day first
     left_out: Mapping[int, str] = field(default_factory=dict)  # columns that are no features, and why
     notes: Notes = field(default_factory=Notes)
 
@@ -75,7 +79,7 @@ class Table(Head):
         return np.fromiter(map(is_missing, cells), dtype=bool, count=len(cells))
 
     def numbers(self, column: int, kind: str = NUMBERS) -> Numbers:
-        """A column as NUMBERS or DATES."""
+        """A column as NUMBERS, or as DATES of either kind."""
         cells = self.columns[column]
         if not isinstance(cells, np.ndarray):
             return as_numbers(self, column, cells, kind)
@@ -104,16 +108,20 @@ def as_numbers(head: Head, column: int, cells: Cells, kind: str) -> Numbers:
         found = _of_coded(head, cells, kind)
     else:
         decimal = POINT if isinstance(cells, Plain) else head.decimal
-        found = days_of(cells) if kind == DATES else numbers_of(cells, decimal)
+        found = _read(cells, kind, decimal)
     for how, meaning in found.unusual.items():
         head.notes.add((how, column), f"{head.names[column]!r} has {meaning}.")
     return found
 
 
+def _read(cells: Cells, kind: str, decimal: str | None) -> Numbers:
+    return days_of(cells, kind == DAY_FIRST) if kind in ANY_DATES else numbers_of(cells, decimal)
+
+
 def _of_coded(head: Head, cells: Coded, kind: str) -> Numbers:
     """Each different cell once."""
     different = list(cells.different)
-    found = days_of(different) if kind == DATES else numbers_of(different, head.decimal)
+    found = _read(different, kind, head.decimal)
     values = found.values[cells.codes] if different else np.empty(0)
     foreign = np.flatnonzero(np.isinf(values))
     first = (int(foreign[0]), cells[int(foreign[0])]) if foreign.size else None

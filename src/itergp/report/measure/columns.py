@@ -1,12 +1,13 @@
 """The columns of a table as a reader knows them: numbers, and categories that were made into columns of their
 own."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from itergp.data.categories import features_of
+from itergp.data.holes import Hole
 from itergp.fitted.units import Scaling
 
 SEPARATORS = "=_:. "  # between the name of a category and its values, as in species=Adelie
@@ -22,6 +23,7 @@ class Column:
     on: np.ndarray | None = None  # the value of each column where its category is this one
     centre: float = 0.0  # of a number, and its unit
     unit: float = 1.0
+    flag: int | None = None  # the input that says whether it is missing
 
     @property
     def category(self) -> bool:
@@ -29,6 +31,8 @@ class Column:
 
     def value(self, x: np.ndarray) -> float | str:
         """What it is in a row in the units of the data; "none of these" where no column is on."""
+        if self.flag is not None and x[self.flag] > 0.5:
+            return "missing"
         if not self.category or self.on is None:
             value = float(x[self.numbers[0]])
             return 0.0 if abs(value) < 1e-9 * self.unit else value  # scaled and back, 0 is 1e-17
@@ -36,16 +40,26 @@ class Column:
         return self.values[int(on.argmax())] if on.any() else "none of these"
 
 
-def columns(X: np.ndarray, scaling: Scaling, names: Sequence[str], order: Sequence[int]) -> list[Column]:
-    """In the order of their most relevant column."""
-    feature = features_of(X)
+def columns(
+    X: np.ndarray,
+    scaling: Scaling,
+    names: Sequence[str],
+    order: Sequence[int],
+    flags: Mapping[int, Hole] | None = None,
+) -> list[Column]:
+    """In the order of their most relevant input; `flags` are those that say whether a column is missing, and
+    no columns of their own."""
+    flags = {} if flags is None else flags
+    inputs = np.setdiff1d(np.arange(X.shape[1]), list(flags))
+    feature = dict(zip(inputs.tolist(), features_of(X[:, inputs]).tolist(), strict=True))
+    flag_of = {j: flag for flag, hole in flags.items() for j in hole.values}
     found, seen = [], set()
     for j in order:
         if feature[j] in seen:
             continue
         seen.add(feature[j])
-        numbers = tuple(int(k) for k in np.flatnonzero(feature == feature[j]))
-        found.append(_column(X, scaling, names, numbers))
+        numbers = tuple(k for k in feature if feature[k] == feature[j])
+        found.append(replace(_column(X, scaling, names, numbers), flag=flag_of.get(j)))
     return found
 
 
@@ -67,8 +81,11 @@ def _column(X: np.ndarray, scaling: Scaling, names: Sequence[str], numbers: tupl
 
 
 def typical(X: np.ndarray, found: Sequence[Column]) -> np.ndarray:
-    """Numbers at their median, categories as in most rows: together, since not every combination exists."""
+    """Numbers at their median, and not missing; categories as in most rows: together, since not every
+    combination exists."""
     x = np.median(X, axis=0)
+    flags = [column.flag for column in found if column.flag is not None]
+    x[flags] = X[:, flags].min(axis=0)
     numbers = [j for column in found if column.category for j in column.numbers]
     if numbers:
         rows, counts = np.unique(X[:, numbers], axis=0, return_counts=True)

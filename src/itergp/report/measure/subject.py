@@ -72,7 +72,8 @@ class Subject:
     @cached_property
     def columns(self) -> list[Column]:
         """The columns as a reader knows them, those of a category as one; the most relevant one first."""
-        return columns(self.posterior.problem.X, self.fit.scaling, self.names, self.order)
+        flags = {} if self.fit.donors is None else self.fit.donors.holes.flags
+        return columns(self.posterior.problem.X, self.fit.scaling, self.names, self.order, flags)
 
     @cached_property
     def calibration(self) -> Calibration | None:
