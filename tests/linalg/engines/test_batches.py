@@ -4,6 +4,7 @@ workers."""
 import logging
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -508,7 +509,7 @@ def test_a_scheduler_that_ends_while_learning_is_an_error_that_says_so(engine, t
     own.client.close(timeout=1)
 
 
-def hungry(shared, piece):
+def hungry(*_):
     """Takes memory until it is killed for it."""
     held = []
     while True:
@@ -516,20 +517,34 @@ def hungry(shared, piece):
         time.sleep(0.001)
 
 
+def batch_of(engine):
+    engine.each(hungry, Shared(), [X[:3]])
+
+
+def pass_of(engine):
+    Gram(KERNEL, X, Compute("float64", engine=engine)).multiply(Y)
+
+
 @pytest.mark.slow
-def test_a_worker_out_of_memory_is_an_error_that_says_so():
-    """Its nanny kills it at its limit; here once is enough, where Dask by itself tries four times."""
+@pytest.mark.parametrize("work", [batch_of, pass_of])
+def test_a_worker_out_of_memory_is_an_error_that_says_so(work, monkeypatch):
+    """Its nanny kills it at its limit. Once is enough here, where Dask tries four times; and a pass, whose
+    data die with the only worker, is begun twice, not five times."""
     import dask
 
+    monkeypatch.setattr(engine_file, "TRIES", 2)
+    monkeypatch.setattr(shares.Share, "multiply", hungry)  # sent to the worker as a function
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, memory_limit="500MB", dashboard_address=None, host="127.0.0.1"
         ) as small,
         distributed.Client(small, set_as_default=False) as its_client,
-        pytest.raises(ClusterError, match=r"died again and again .* ran out of memory, give them more"),
+        pytest.raises(
+            ClusterError, match=r"(died again and again|begun 2 times).* ran out of memory, give them more"
+        ),
     ):
-        DaskEngine(its_client).each(hungry, Shared(), [X[:3]])
+        work(DaskEngine(its_client))
 
 
 # Memory.
@@ -555,6 +570,29 @@ def test_what_does_not_fit_is_refused_with_both_numbers_before_it_is_sent(engine
         MemoryLimitError, match=r"A fit of 4,500 rows needs about .* on worker .* has 0\.1 MB"
     ):
         engine.placement(ROWS, D, 1, 1)
+
+
+@pytest.mark.parametrize("when", ["before a fit", "before a pass"])
+def test_a_cache_that_does_not_fit_beside_the_data_is_refused_with_one_that_does(engine, monkeypatch, when):
+    """4,500^2 / 2 numbers of 8 bytes are 27 MB on each of 3 workers, which have 20 MB."""
+    begun = {
+        "before a fit": lambda of: of.placement(ROWS, D, 1, 1),
+        "before a pass": lambda of: Gram(KERNEL, X, Compute("float64", engine=of)).multiply(Y),
+    }[when]
+
+    def of(cache):
+        made = DaskEngine(engine.client, shares=6, cache=cache)
+        monkeypatch.setattr(made, "_workers", small(made, 20 * 10**6))
+        return made
+
+    with pytest.raises(
+        MemoryLimitError, match=r"DaskEngine\.cache: stored tiles would take 27 MB .* 20 MB"
+    ) as refused:
+        begun(of("1 GB"))
+    fits = re.search(r'cache="(\d+ MB)"', str(refused.value)).group(1)
+    assert 15 < int(fits.split()[0]) < 19
+    begun(of(fits))
+    begun(of("auto"))
 
 
 def test_the_placement_of_a_fit_is_what_workers_then_hold(engine, monkeypatch):

@@ -447,7 +447,7 @@ def test_a_pass_that_does_not_fit_into_a_worker_is_refused_with_both_numbers(eng
         for name, worker in engine._workers.items()
     }
     monkeypatch.setattr(engine, "_workers", small)
-    with pytest.raises(MemoryLimitError, match=r"4,500 rows needs about .* GB on worker tcp://.* 0\.0001 GB"):
+    with pytest.raises(MemoryLimitError, match=r"4,500 rows needs about .* MB on worker tcp://.* 0\.1 MB"):
         Gram(KERNEL, X, Compute("float64", engine=engine)).multiply(V)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from itergp.errors import ClusterError, InputError, MemoryLimitError
+from itergp.errors import ClusterError, InputError
 from itergp.linalg.columns import Columns
 from itergp.linalg.compute import parse_bytes
 from itergp.linalg.engines import cluster, registry
@@ -27,7 +27,14 @@ from itergp.linalg.engines.batches import Batches, Traffic
 from itergp.linalg.engines.conditionals import Conditionals
 from itergp.linalg.engines.dask_shards import Workers
 from itergp.linalg.engines.here import NativeHere
-from itergp.linalg.engines.placement import ROOM, Placement, of_pass, sentence
+from itergp.linalg.engines.placement import (
+    Placement,
+    of_pass,
+    of_tiles,
+    require_room,
+    require_room_for_tiles,
+    sentence,
+)
 from itergp.linalg.engines.sums import ROWS, batches
 from itergp.linalg.memory import available_bytes
 from itergp.linalg.shards import Here, Sharded
@@ -171,8 +178,9 @@ class DaskEngine(NativeHere):
         kernel, X, dtype, cache = work.kernel, work.X, work.dtype, work.cache
         groups = Groups.of(len(X), self.shares)
         found = self.workers_now(work.tick)
+        tiles = self._tiles_per_worker(found) if cache.budget else 0
         for worker in found.values():
-            _require_room(worker, work, groups.p, len(found))
+            _require_room(worker, work, groups.p, len(found), tiles)
         client, instructions = self.client, cluster.lowest(found)
         sent = client.scatter(X, hash=False)
         self.traffic.sent += X.nbytes
@@ -192,7 +200,7 @@ class DaskEngine(NativeHere):
         }
         slots = [address for address, worker in found.items() for _ in range(worker.threads)]
         homes = [[slots[place]] for place in groups.homes(len(slots))]
-        each = self._tiles_per_worker(found) * len(found) // len(homes) if cache.budget else 0
+        each = tiles * len(found) // len(homes)
         shares = [
             client.submit(Share, *pair, each, workers=home, allow_other_workers=True, pure=False)
             for pair, home in zip(groups.shares, homes, strict=True)
@@ -361,10 +369,11 @@ class DaskEngine(NativeHere):
         from itergp.linalg.engines.native.shares import Groups
 
         found, p = self.workers_now(no_tick), Groups.of(n, self.shares).p
-        each = [Placement.on(one, n, d, targets, columns, len(found), p) for one in found.values()]
+        tiles = self._tiles_per_worker(found)
+        each = [Placement.on(one, n, d, targets, columns, len(found), p, tiles) for one in found.values()]
         for one in each:
             one.check(n)
-        return sentence(each, self._tiles_per_worker(found))
+        return sentence(each, tiles)
 
     def activity(self) -> str:
         if not self.address:
@@ -420,13 +429,10 @@ def _ahead(blocks: list[slice], begin: Callable[[slice], list[Any]]) -> Iterator
         yield block, under_way.popleft()
 
 
-def _require_room(worker: cluster.Worker, work: Pass, groups: int, workers: int) -> None:
+def _require_room(worker: cluster.Worker, work: Pass, groups: int, workers: int, cache: int) -> None:
     from itergp.linalg.engines.native.shares import COLUMNS
 
-    X, columns = work.X, min(work.V.shape[1], COLUMNS)
-    needed = of_pass(len(X), X.shape[1], columns, work.dtype.itemsize, worker.threads, groups / workers)
-    if worker.memory and needed > ROOM * worker.memory:
-        raise MemoryLimitError(
-            f"A pass over {len(X):,} rows needs about {needed / 1e9:.2g} GB on worker {worker.address}, "
-            f"which has {worker.memory / 1e9:.2g} GB. Give workers more memory, or fewer threads each."
-        )
+    (n, d), columns, itemsize = work.X.shape, min(work.V.shape[1], COLUMNS), work.dtype.itemsize
+    needed = of_pass(n, d, columns, itemsize, worker.threads, groups / workers)
+    require_room(worker, f"A pass over {n:,} rows", needed)
+    require_room_for_tiles(worker, needed, of_tiles(n, itemsize, cache, workers))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itergp.errors import MemoryLimitError
 from itergp.linalg.engines.cluster import Worker
 
-ROOM = 0.7  # of a worker's memory that data may take
+ROOM = 0.7  # of a worker's memory that data may take,
+WITH_TILES = 0.95  # and data with stored tiles
 NEIGHBOURS = 30  # of a row, while hyper-parameters are learned
 
 
@@ -17,16 +18,19 @@ class Placement:
     worker: Worker
     learning: float
     passes: float
+    tiles: float
 
     @staticmethod
     def on(
-        worker: Worker, n: int, d: int, targets: int, columns: int, workers: int, groups: int
+        worker: Worker, n: int, d: int, targets: int, columns: int, workers: int, groups: int, cache: int
     ) -> "Placement":
         """Rows, their features, targets and shares of the noise, and its part of the neighbours; for passes
-        what `of_pass` says. No columns: no pass."""
+        what `of_pass` says, and tiles up to `cache`. No columns: no pass."""
         rows, neighbours = 8.0 * n * (2 * d + targets + 1), 4.0 * n * (NEIGHBOURS + 1) / workers
-        passes = of_pass(n, d, columns, 8, worker.threads, groups / workers) if columns else 0.0
-        return Placement(worker, rows + neighbours, passes)
+        if not columns:
+            return Placement(worker, rows + neighbours, 0.0, 0.0)
+        passes = of_pass(n, d, columns, 8, worker.threads, groups / workers)
+        return Placement(worker, rows + neighbours, passes, of_tiles(n, 8, cache, workers))
 
     @property
     def needed(self) -> float:
@@ -34,18 +38,38 @@ class Placement:
 
     def check(self, n: int) -> None:
         """Refuse what does not fit, with both numbers."""
-        if self.worker.memory and self.needed > ROOM * self.worker.memory:
-            raise MemoryLimitError(
-                f"A fit of {n:,} rows needs about {size(self.needed)} on worker {self.worker.address}, which "
-                f"has {size(self.worker.memory)}, of which {ROOM:.0%} may be used. Give workers more memory, "
-                "or fewer threads each."
-            )
+        require_room(self.worker, f"A fit of {n:,} rows", self.needed)
+        require_room_for_tiles(self.worker, self.passes, self.tiles)
+
+
+def require_room(worker: Worker, what: str, needed: float) -> None:
+    if worker.memory and needed > ROOM * worker.memory:
+        raise MemoryLimitError(
+            f"{what} needs about {size(needed)} on worker {worker.address}, which has {size(worker.memory)}, "
+            f"of which {ROOM:.0%} may be used. Give workers more memory, or fewer threads each."
+        )
+
+
+def require_room_for_tiles(worker: Worker, data: float, tiles: float) -> None:
+    """Can only fail with a cache that was asked for: by itself it is a quarter of the memory."""
+    if worker.memory and tiles and data + tiles > WITH_TILES * worker.memory:
+        most = max(0.0, WITH_TILES * worker.memory - data)
+        raise MemoryLimitError(
+            f"DaskEngine.cache: stored tiles would take {size(tiles)} on worker {worker.address}, beside "
+            f"{size(data)} of data, and it has {size(worker.memory)}. Use DaskEngine(client, "
+            f'cache="{most // 1e6:.0f} MB") or less, or leave it at "auto".'
+        )
 
 
 def of_pass(n: int, d: int, columns: int, itemsize: int, threads: int, parts: float) -> float:
     """The inputs and their features; of this block of columns and the next one V, and its own parts of K V,
     each as large as K V if they are put together; and for each thread those that it adds."""
     return 16.0 * n * d + float(n) * columns * (2 * (itemsize + 8 * parts) + 16 * threads)
+
+
+def of_tiles(n: int, itemsize: int, cache: int, workers: int) -> float:
+    """Half of the matrix over all workers, if that is less than what each of them may keep."""
+    return min(float(cache), itemsize * float(n) * n / 2 / workers)
 
 
 def sentence(placements: list[Placement], tiles: int) -> str:
