@@ -93,19 +93,23 @@ class Basis:
         ]
         return np.concatenate(products) if products else np.zeros((0, V.shape[1]))
 
-    def combine(self, C: np.ndarray) -> np.ndarray:
-        """Q[:, :len(C)] @ C"""
-        out, start = np.zeros((self.n, C.shape[1])), 0
+    def split(self, C: np.ndarray) -> "list[tuple[Any, np.ndarray]]":
+        """Parts of Q, and for each its rows of C: Q[:, :len(C)] @ C is the sum of their products."""
+        found, start = [], 0
         for part in self.parts:
             size = part.size if isinstance(part, Columns) else part.shape[1]
             some = C[start : start + size]
             if len(some):
-                out += (
-                    part.combine(some)
-                    if isinstance(part, Columns)
-                    else np.asarray(part[:, : len(some)] @ some)
-                )
+                found.append((part, some))
             start += size
+        return found
+
+    def combine(self, C: np.ndarray) -> np.ndarray:
+        """Q[:, :len(C)] @ C"""
+        out = np.zeros((self.n, C.shape[1]))
+        for part, some in self.split(C):
+            dense = isinstance(part, Columns)
+            out += part.combine(some) if dense else np.asarray(part[:, : len(some)] @ some)
         return out
 
     def rows(self, indices: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -64,6 +64,47 @@ class _Chunk:
         new = _Chunk(rows, self.array.shape[1], room)
         new.array[:rows, :filled], new.filled = self.array[:rows, :filled], filled
         return new
+
+
+class Sums(NamedTuple):
+    """What the trace of a run says of its n numbers."""
+
+    residual_norm: float  # |r|
+    mean_variance: float
+    spread: float  # sum of variance / N
+    misfit: float  # sum of (r + N v)^2 / N
+    weights: float  # sum of N v^2
+
+
+class Vectors(ABC):
+    """Weights v, residual r and variances at the rows, where they do not live in this process. Immutable."""
+
+    @abstractmethod
+    def weights(self) -> np.ndarray:
+        """v, (n, t), brought here."""
+
+    @abstractmethod
+    def residual(self) -> np.ndarray:
+        """r, (n, t), brought here."""
+
+    @abstractmethod
+    def variance(self) -> np.ndarray:
+        """(n,), brought here."""
+
+    @abstractmethod
+    def sums(self) -> Sums:
+        """A few numbers, brought here."""
+
+    @abstractmethod
+    def after(
+        self, Q: "list[tuple[Any, np.ndarray]]", KQ: "Columns", C: np.ndarray, z: np.ndarray, first: int
+    ) -> "tuple[Vectors, float]":
+        """With len(z) more actions, and the trace of D^T N D that they add.
+
+        D = Q C is the sum of parts of Q, each times its rows of C, and F = K Q C. The actions are the columns
+        of D and F from `first` on, one after the other; all columns are made, as products with some of them
+        round differently.
+        """
 
 
 class Columns(ABC):
@@ -130,6 +171,13 @@ class Columns(ABC):
     @abstractmethod
     def bytes_here(self, columns: int) -> float:
         """The memory of this process that so many more columns take."""
+
+    def vectors(
+        self, v: np.ndarray, r: np.ndarray, variance: np.ndarray, N: np.ndarray, floor: np.ndarray
+    ) -> Vectors | None:
+        """Weights, residual and variances from now on, if they live where these columns do; `floor` is the
+        least that a variance may be."""
+        return None
 
 
 @dataclass(frozen=True)

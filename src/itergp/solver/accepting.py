@@ -1,7 +1,8 @@
 """Accepting the columns of a block, one after the other (Alg. 1, lines 9 to 14): weights, residual, variance.
 
 Column by column, so that there are the same bits wherever a budget cuts, and variances never increase. Where
-K Q is not stored, slabs of rows are done one after the other, each with all columns of the block.
+K Q is not stored, slabs of rows are done one after the other, each with all columns of the block. Where Q and
+K Q live elsewhere, weights, residual and variance may live there too.
 """
 
 from dataclasses import dataclass
@@ -9,9 +10,41 @@ from dataclasses import dataclass
 import numpy as np
 
 from itergp.linalg.blas import blas_threads, dense_threads
+from itergp.linalg.columns import Columns, Vectors
 from itergp.linalg.engines import Tick
 from itergp.linalg.products import lowered
 from itergp.solver.belief import Belief
+
+
+def beginning(belief: Belief) -> "Accepted | AcceptedElsewhere":
+    """What the next actions are added to."""
+    KQ, problem = belief.basis.KQ, belief.problem
+    there = belief.elsewhere
+    if there is None and isinstance(KQ, Columns):
+        start = (belief.representer_weights, belief.residual, belief.training_variance)
+        there = KQ.vectors(*start, problem.N, problem.variance_floor(problem.gram.diagonal()))
+    if there is None or not isinstance(KQ, Columns):
+        return Accepted.of(belief)
+    return AcceptedElsewhere(belief, there, belief.trace_GA)
+
+
+@dataclass(eq=False)
+class AcceptedElsewhere:
+    """The same where Q and K Q are: nothing of n numbers crosses."""
+
+    belief: Belief
+    there: Vectors
+    trace_GA: float
+
+    def add(self, block: range, columns: range, tick: Tick) -> None:
+        C, basis = in_actions(self.belief, block), self.belief.basis
+        assert isinstance(basis.KQ, Columns)
+        z = self.belief.z[columns.start : columns.stop]
+        self.there, more = self.there.after(basis.split(C), basis.KQ, C, z, columns.start - block.start)
+        self.trace_GA += more
+
+    def belief_after(self, rank: int) -> Belief:
+        return self.belief.accepted(rank, _elsewhere=self.there, trace_GA=self.trace_GA)
 
 
 @dataclass(eq=False)

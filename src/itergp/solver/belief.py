@@ -12,6 +12,7 @@ from itergp import brief
 from itergp.errors import InputError
 from itergp.linalg.basis import Basis, Factor, as_dense
 from itergp.linalg.blas import dense_threads
+from itergp.linalg.columns import Sums, Vectors
 from itergp.linalg.compute import fitting, require_bytes
 from itergp.linalg.low_rank import DiagonalPlusLowRank
 from itergp.linalg.products import PRODUCTS, Remade, large, lowered
@@ -31,7 +32,7 @@ class Belief:
     `basis` and `factor` may hold more columns than are accepted: a block cut by a budget, or a path of which
     this is a prefix. Weights, residual and variances follow from the fields without another product (errata
     page, "One product per step") and are computed on first use; the loop, which updates them action by
-    action, passes them in (`known`).
+    action, passes them in (`known`), or what they are brought here from (`elsewhere`).
     """
 
     problem: Problem
@@ -116,26 +117,44 @@ class Belief:
         basis = self.basis.on(problem.gram)
         return replace(self, problem=problem, basis=basis, factor=factor, factor_A=factor_A, z=z, tau=tau)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy in another process has all numbers with it."""
+        state = dict(vars(self))
+        if state.pop(ELSEWHERE, None) is not None:
+            state |= {name: getattr(self, name) for name in KNOWN}
+        return state
+
     def _known(self) -> dict[str, Any]:
         """What was computed or passed in so far."""
-        return {name: value for name, value in vars(self).items() if name in KNOWN}
+        return {name: value for name, value in vars(self).items() if name in (*KNOWN, ELSEWHERE)}
+
+    @property
+    def elsewhere(self) -> Vectors | None:
+        """Weights, residual and variances, if the loop did not keep them in this process."""
+        return vars(self).get(ELSEWHERE)
 
     # What follows from Q, K Q and L.
 
     @cached_property
     def representer_weights(self) -> np.ndarray:
         """v = Q c, (n, t)"""
+        if self.elsewhere is not None:
+            return self.elsewhere.weights()
         return self.basis.combine(self.coefficients)
 
     @cached_property
     def residual(self) -> np.ndarray:
         """r = b - K_hat v, (n, t)"""
+        if self.elsewhere is not None:
+            return self.elsewhere.residual()
         problem, v = self.problem, self.representer_weights
         return problem.b - self.basis.KQ.combine(self.coefficients) - problem.N[:, None] * v
 
     @cached_property
     def training_variance(self) -> np.ndarray:
         """k_i(x_j, x_j) at the training inputs: k_jj - |F_j|^2 with F = K Q L^{-T}."""
+        if self.elsewhere is not None:
+            return self.elsewhere.variance()
         diagonal = self.problem.gram.diagonal()
         variance = diagonal.copy()
         if self.basis.lean_until(self.rank):
@@ -212,24 +231,38 @@ class Belief:
     def energy(self) -> float:
         return float((self.z[: self.rank] ** 2).sum())
 
+    @cached_property
+    def sums(self) -> Sums:
+        """Of n numbers each, in one process one after the other: there may be many rows."""
+        if self.elsewhere is not None:
+            return self.elsewhere.sums()
+        N = self.problem.N
+        with np.errstate(divide="ignore", invalid="ignore"):  # without noise, two of them say nothing
+            return Sums(
+                residual_norm=float(np.linalg.norm(self.residual)),
+                mean_variance=float(self.training_variance.mean()),
+                spread=float((self.training_variance / N).sum()),
+                misfit=float(self._squared_misfit().sum()),
+                weights=float(_times(np.square(self.representer_weights), N).sum()),
+            )
+
     @property
     def elbo(self) -> float:
         """The computation-aware evidence lower bound, summed over targets."""
         N, t = self.problem.N, self.problem.targets
         if not N.min() > 0:
             return -np.inf
-        expected = -0.5 * (t * self._log_spread() + float(self._squared_misfit().sum()))
+        expected = -0.5 * (t * self._log_spread() + self.sums.misfit)
         logdet_A = (
             self.rank * float(np.log(N[0])) if self.factor_A is None else _logdet(self.factor_A.L(self.rank))
         )
-        quadratic = self.energy - float(_times(np.square(self.representer_weights), N).sum())
+        quadratic = self.energy - self.sums.weights
         return expected - 0.5 * (quadratic + t * (_logdet(self.L) - logdet_A - self.rank + self.trace_GA))
 
     def _log_spread(self) -> float:
-        """sum_j log(2 pi N_j) + k_i(x_j, x_j) / N_j; there may be many rows, so one sum after the other."""
-        spread = (self.training_variance / self.problem.N).sum()
+        """sum_j log(2 pi N_j) + k_i(x_j, x_j) / N_j"""
         terms = 2 * np.pi * self.problem.N
-        return float(np.log(terms, out=terms).sum() + spread)
+        return float(np.log(terms, out=terms).sum() + self.sums.spread)
 
     def _squared_misfit(self) -> np.ndarray:
         """(b - K Q c)^2 / N"""
@@ -246,6 +279,7 @@ class Belief:
 
 
 KNOWN = ("representer_weights", "residual", "training_variance", "trace_GA")
+ELSEWHERE = "_elsewhere"
 
 
 def _times(V: np.ndarray, N: np.ndarray) -> np.ndarray:

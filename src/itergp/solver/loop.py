@@ -13,7 +13,7 @@ from itergp.linalg.basis import as_dense, cholesky_keeping
 from itergp.linalg.blas import NARROW, blas_threads, dense_threads
 from itergp.linalg.engines import Tick, no_tick
 from itergp.linalg.products import Remade
-from itergp.solver.accepting import Accepted
+from itergp.solver.accepting import beginning
 from itergp.solver.actions import Block, checked, orthonormal, unit_length
 from itergp.solver.belief import FINER, Belief, times_noise
 from itergp.solver.schedule import entered, next_turn
@@ -141,7 +141,7 @@ def accept(state: State, room: float = np.inf) -> State:
     first, stop = belief.rank, int(min(belief.basis.size, belief.rank + room))
     if stop <= first or state.status is not None:
         return state
-    so_far = Accepted.of(belief)
+    so_far = beginning(belief)
     for start, end in pairwise(belief.blocks):
         if start < stop and end > first:
             so_far.add(range(start, end), range(max(first, start), min(stop, end)), state.tick)

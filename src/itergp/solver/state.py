@@ -144,10 +144,10 @@ class State:
     def record(self) -> Step:
         return Step(
             **vars(self.progress),
-            residual_norm=float(np.linalg.norm(self.residual)),
+            residual_norm=self.belief.sums.residual_norm,
             energy=self.energy,
             elbo=self.elbo,
-            mean_training_variance=float(self.training_variance.mean()),
+            mean_training_variance=self.belief.sums.mean_variance,
         )
 
     # The run, as policies read it.

@@ -1,4 +1,4 @@
-"""Q, K Q and passes on JAX devices: four of them, forced on this CPU in a process of its own."""
+"""Q, K Q, weights, residual and passes on JAX devices: four of them, forced on this CPU in their process."""
 
 import json
 import os
@@ -16,7 +16,7 @@ import json, pickle, sys
 import jax, numpy as np
 from itergp import (Compute, ConjugateGradient, Linear, Matern32, MaxActions, Prior, RandomAction, Schedule,
                     UnitVector, condition)
-from itergp.linalg.engines.jax_devices import TERMS, OnDevices, on_devices
+from itergp.linalg.engines.jax_devices import OnDevices, VectorsOnDevices, on_devices
 from itergp.linalg.columns import InMemory
 from itergp.linalg.gram import Gram
 
@@ -56,8 +56,9 @@ def run(name, dtype, engine, devices):
     return p, q
 
 def numbers(p):
+    steps = [[step.residual_norm, step.elbo, step.mean_training_variance] for step in p.state.trace]
     return [p.mean(new), p.var(new), p.state.residual, p.state.representer_weights, p.state.training_variance,
-            *p.at(new).local(5).marginals]
+            *p.at(new).local(5).marginals, *np.array(steps).T]
 
 for name in POLICIES:
     expected = run(name, "float64", "numpy", None)
@@ -73,6 +74,21 @@ for name in POLICIES:
         out["there"] = all(isinstance(m, OnDevices) for m in dense)
         out["shards"] = sorted(len(c.sharding.device_set) for c in basis.KQ.chunks)
         out["rows"] = basis.KQ.chunks[0].addressable_shards[0].data.shape[0]
+        there = found[0].state.belief.elsewhere
+        vectors = there.v, there.r, there.variances
+        out["vectors"] = [isinstance(there, VectorsOnDevices), *(len(v.sharding.device_set) for v in vectors)]
+
+# a run that is cut within a block, and goes on; and the earlier of two states, which stays as it was
+how = Prior(kernel), X, y, 0.1, RandomAction(block_size=8)
+compute = Compute("float64", engine="jax", devices=4)
+early = condition(*how, MaxActions(11), compute)
+before = early.state.residual
+cut, whole = early.refine(stop=MaxActions(5)).state, condition(*how, MaxActions(16), compute).state
+out["cut"] = [bool(np.array_equal(getattr(cut, name), getattr(whole, name)))
+              for name in ("representer_weights", "residual", "training_variance", "elbo")]
+out["cut"].append(bool(np.array_equal(early.state.belief.elsewhere.residual(), before)))
+sent = pickle.loads(pickle.dumps(cut))
+out["sent"] = [sent.belief.elsewhere is None, error(sent.residual, cut.residual)]
 
 # one device and four: the same to rounding
 one, four = (run("random", "float64", "jax", devices)[1] for devices in (1, 4))
@@ -146,6 +162,7 @@ def test_there_are_four_devices_with_equal_rows_and_a_guard_that_works(found):
     assert found["there"]
     assert set(found["shards"]) == {4}
     assert found["rows"] == 512  # 1,200 rows in whole tiles on four devices
+    assert found["vectors"] == [True, 4, 4, 4]
 
 
 def test_a_pass_on_devices_is_as_accurate_as_others_must_be(found):
@@ -181,13 +198,22 @@ def test_inputs_cross_once_and_a_pass_sends_v_and_brings_k_v(found):
     assert received == again == 8 * rows * 4
 
 
-@pytest.mark.parametrize("block", ["1", "16"])
-def test_a_step_moves_so_many_bytes_for_each_row_and_action_whatever_its_rank(found, block):
+def test_a_run_that_is_cut_within_a_block_has_the_same_bits_and_changes_no_earlier_state(found):
+    assert found["cut"] == [True] * 5
+
+
+def test_a_pickled_state_has_its_numbers_with_it(found):
+    assert found["sent"] == [True, 0.0]
+
+
+@pytest.mark.parametrize(("block", "read"), [("1", 8), ("16", 0)])
+def test_a_step_moves_so_many_bytes_for_each_row_and_action_whatever_its_rank(found, block, read):
     """Sent: the actions for two projections on the earlier ones, V in float32, K_hat Q for G, and Q and K Q
-    to be kept. Brought: both projections, K V, and D and F, with which weights and residual are updated."""
+    to be kept. Brought: both projections, K V, and, for conjugate gradients alone, the residual. Weights and
+    residual are updated there."""
     sent, received = found["steps"][block]
     assert sent == pytest.approx(2 * 8 + 4 + 8 + 2 * 8, abs=0.1)
-    assert received == 2 * 8 + 8 + 2 * 8
+    assert received == 2 * 8 + 8 + read
     assert found["said"].startswith("4 devices · ")
 
 

@@ -1,9 +1,10 @@
-"""Passes over K, and Q and K Q, on JAX devices: rows are dealt out to the devices, and XLA adds up over them.
+"""Passes over K, Q and K Q, weights, residual and variances on JAX devices: rows are dealt out to the
+devices, and XLA adds up over them.
 
 Everything that crosses between a device and this process does so by `device_put` and `device_get`, and is
-counted: inputs once, then n x b blocks and r x b numbers. With `jax.transfer_guard("disallow")` any other
-copy would be an error. Products of float32 tiles are summed over 32 terms in float32, and over these in
-float64; all else is float64.
+counted: inputs once, then n x b blocks and r x b numbers, and what a policy reads. With
+`jax.transfer_guard("disallow")` any other copy would be an error. Products of float32 tiles are summed over
+32 terms in float32, and over these in float64; all else is float64.
 """
 
 import functools
@@ -17,7 +18,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from itergp.errors import InputError
-from itergp.linalg.columns import CHUNK, Columns, InMemory
+from itergp.linalg.columns import CHUNK, Columns, InMemory, Sums, Vectors
 from itergp.linalg.engines.base import Tick, TileCache
 from itergp.linalg.engines.batches import Traffic
 from itergp.linalg.engines.jax import JaxEngine, _with_x64, as_tree
@@ -109,9 +110,9 @@ def _inner(A: Any, V: Any) -> Any:
     return jnp.matmul(A.T, V, precision="highest")
 
 
-@jax.jit
-def _combine(A: Any, C: Any) -> Any:
-    return jnp.matmul(A, C, precision="highest")
+@functools.partial(jax.jit, donate_argnums=0)
+def _with_product(total: Any, A: Any, C: Any) -> Any:
+    return total + jnp.matmul(A, C, precision="highest")
 
 
 @jax.jit
@@ -132,6 +133,32 @@ def _squared_rows(A: Any) -> Any:
 @jax.jit
 def _rows(A: Any, indices: Any) -> Any:
     return A[indices]
+
+
+@jax.jit
+def _accepted(
+    v: Any, r: Any, variance: Any, N: Any, floor: Any, D: Any, F: Any, z: Any, first: Any
+) -> tuple[Any, Any, Any, Any]:
+    """Action by action, as in the loop of one process (Alg. 1, lines 9 to 14); and their trace of D^T N D."""
+
+    def one(j: Any, so_far: Any) -> Any:
+        v, r, variance, trace = so_far
+        d, f = (jax.lax.dynamic_index_in_dim(A, first + j, 1, keepdims=False) for A in (D, F))
+        Nd, z_j = N * d, jax.lax.dynamic_index_in_dim(z, j, 0)
+        return v + d[:, None] * z_j, r - (f + Nd)[:, None] * z_j, variance - f * f, trace + (d * Nd).sum()
+
+    start = v, r, variance, jnp.zeros((), dtype=v.dtype)
+    v, r, variance, trace = jax.lax.fori_loop(0, z.shape[0], one, start)
+    return v, r, jnp.maximum(variance, floor), trace
+
+
+@jax.jit
+def _sums(v: Any, r: Any, variance: Any, N: Any, is_row: Any) -> Any:
+    safe = jnp.where(is_row, N, 1.0)  # rows that are there to fill a tile have no noise
+    misfit, weights = jnp.square(r + N[:, None] * v) / safe[:, None], N[:, None] * jnp.square(v)
+    return jnp.stack(
+        [jnp.square(r).sum(), variance.sum(), (variance / safe).sum(), misfit.sum(), weights.sum()]
+    )
 
 
 class JaxDevices(JaxEngine):
@@ -240,12 +267,16 @@ class OnDevices(Columns):
 
     @_with_x64
     def combine(self, C: np.ndarray) -> np.ndarray:
-        total = np.zeros((self.n, C.shape[1]))
-        for i, chunk in enumerate(self.chunks):
+        return self.on.get([self.times(C)])[0][: self.n]
+
+    def times(self, C: np.ndarray) -> Any:
+        """The same, which stays there."""
+        total = self.on.zeros(self.n, C.shape[1])
+        for i, chunk in enumerate(self.chunks[: -(-len(C) // CHUNK)]):
             some = np.zeros((CHUNK, C.shape[1]))
             some[: len(C[i * CHUNK : (i + 1) * CHUNK])] = C[i * CHUNK : (i + 1) * CHUNK]
             if some.any():
-                total += self.on.get([_combine(chunk, self.on.everywhere(some))])[0][: self.n]
+                total = _with_product(total, chunk, self.on.everywhere(some))
         return total
 
     @_with_x64
@@ -294,6 +325,13 @@ class OnDevices(Columns):
     def bytes_here(self, columns: int) -> float:
         return 0.0
 
+    @_with_x64
+    def vectors(
+        self, v: np.ndarray, r: np.ndarray, variance: np.ndarray, N: np.ndarray, floor: np.ndarray
+    ) -> Vectors:
+        there = [self.on.put(one, self.n) for one in (v, r, variance, N, floor, np.ones(self.n, dtype=bool))]
+        return VectorsOnDevices(self.n, self.on, *there)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> "OnDevices":
         return self  # it never changes
 
@@ -304,3 +342,52 @@ class OnDevices(Columns):
 
 def _in_memory(A: np.ndarray) -> InMemory:
     return InMemory(len(A)).append(A)
+
+
+@dataclass(frozen=True, eq=False)
+class VectorsOnDevices(Vectors):
+    """Each with its rows on all devices, like those of Q and K Q."""
+
+    n: int
+    on: Rows
+    v: Any
+    r: Any
+    variances: Any
+    N: Any
+    floor: Any
+    is_row: Any
+
+    def weights(self) -> np.ndarray:
+        return self.on.get([self.v])[0][: self.n]
+
+    def residual(self) -> np.ndarray:
+        return self.on.get([self.r])[0][: self.n]
+
+    def variance(self) -> np.ndarray:
+        return self.on.get([self.variances])[0][: self.n]
+
+    @_with_x64
+    def sums(self) -> Sums:
+        found = self.on.get([_sums(self.v, self.r, self.variances, self.N, self.is_row)])[0]
+        squared, variance, *others = map(float, found)
+        return Sums(squared**0.5, variance / self.n, *others)
+
+    @_with_x64
+    def after(
+        self, Q: list[tuple[Any, np.ndarray]], KQ: Columns, C: np.ndarray, z: np.ndarray, first: int
+    ) -> tuple[Vectors, float]:
+        assert isinstance(KQ, OnDevices)
+        D = self.on.zeros(self.n, C.shape[1])
+        for part, some in Q:
+            D = D + (part.times(some) if isinstance(part, OnDevices) else self._sparse(part, some))
+        actions, at = self.on.everywhere((z, np.int32(first)))
+        F, before = KQ.times(C), (self.v, self.r, self.variances)
+        v, r, variances, trace = _accepted(*before, self.N, self.floor, D, F, actions, at)
+        return replace(self, v=v, r=r, variances=variances), float(self.on.get([trace])[0])
+
+    def _sparse(self, part: Any, some: np.ndarray) -> Any:
+        """A product with actions that live in this process, since they are sparse."""
+        return self.on.put(np.asarray(part[:, : len(some)] @ some), self.n)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "VectorsOnDevices":
+        return self  # it never changes
