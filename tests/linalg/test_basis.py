@@ -181,6 +181,26 @@ def test_a_basis_mixes_dense_and_sparse_blocks_in_their_order():
     assert basis.with_rows(np.ones((3, 7))).dense(0, 7)[7:].any() == np.False_
 
 
+def test_dense_and_sparse_actions_in_turn_take_the_memory_of_one_matrix_and_few_parts():
+    """As in a stream of rows, new ones and known ones: not an allocation of 64 columns for each of them."""
+    n, turns = 300, 100
+    basis, Q = Basis.empty(n), np.zeros((n, 0))
+    for turn in range(turns):
+        dense, unit = rng.standard_normal((n, 1)), sp.csc_array(np.eye(n)[:, [turn]])
+        for block in (dense, unit):
+            basis = basis.append(block, np.zeros((n, 1)))
+            Q = np.concatenate([Q, block.toarray() if sp.issparse(block) else block], axis=1)
+    held = sum(
+        chunk.array.size for part in basis.parts if isinstance(part, InMemory) for chunk, _ in part.chunks
+    )
+    assert held < Q.size + 2 * 64 * n
+    assert len(basis.parts) < 10
+    np.testing.assert_array_equal(basis.dense(0, 2 * turns), Q)
+    V, C = rng.standard_normal((n, 3)), rng.standard_normal((2 * turns, 3))
+    np.testing.assert_allclose(basis.inner(V), Q.T @ V, atol=1e-12)
+    np.testing.assert_allclose(basis.combine(C), Q @ C, atol=1e-12)
+
+
 def test_a_sparse_basis_knows_its_support():
     basis = Basis.empty(7).append(sp.csc_array(np.eye(7)[:, [5, 2]]), np.zeros((7, 2)))
     assert basis.sparse

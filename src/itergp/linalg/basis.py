@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from itergp.linalg.gram import Gram
     from itergp.linalg.products import Products, Remade
 
+PARTS = 8  # of dense and sparse actions in turn, from which on all are kept as dense ones
 SLAB = 256  # rows of L per block, if there are many of them and few right-hand sides
 
 
@@ -73,6 +74,8 @@ class Basis:
 
     def append(self, Q: np.ndarray | sp.csc_array, KQ: "np.ndarray | Remade") -> "Basis":
         parts = list(self.parts)
+        if sp.issparse(Q) and len(parts) >= PARTS and isinstance(parts[-1], Columns):
+            Q = as_dense(Q)  # a stream, in which they alternate: many small products would take longer
         if sp.issparse(Q):
             if parts and not isinstance(parts[-1], Columns):
                 parts[-1] = sp.csc_array(sp.hstack([parts[-1], Q]))
@@ -81,7 +84,10 @@ class Basis:
         elif parts and isinstance(parts[-1], Columns):
             parts[-1] = parts[-1].append(Q)
         else:
-            parts.append(self.KQ.empty().append(Q))
+            # after sparse actions there may be few dense ones, again and again
+            empty = self.KQ.empty()
+            again = any(isinstance(part, Columns) for part in parts)
+            parts.append((empty.few() if again else empty).append(Q))
         products = self.KQ.append(KQ) if isinstance(KQ, np.ndarray) else KQ.after(self.KQ)
         return Basis(self.n, tuple(parts), products)
 

@@ -9,7 +9,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -132,6 +132,10 @@ class Columns(ABC):
     def empty(self) -> "Columns":
         """No columns yet, for the same rows, in the same place."""
 
+    def few(self) -> "Columns":
+        """The same, which will not have many columns."""
+        return self
+
     @abstractmethod
     def append(self, block: np.ndarray) -> "Columns":
         """With the columns of a block, n x b."""
@@ -186,6 +190,7 @@ class InMemory(Columns):
 
     n: int
     chunks: tuple[tuple[_Chunk, int], ...] = ()  # (memory, how many of its columns belong to this matrix)
+    is_small: bool = False  # memory is not taken in advance, but doubles
 
     @property
     def size(self) -> int:
@@ -193,6 +198,9 @@ class InMemory(Columns):
 
     def empty(self) -> "InMemory":
         return InMemory(self.n)
+
+    def few(self) -> "InMemory":
+        return replace(self, is_small=True)
 
     @property
     def arrays(self) -> list[np.ndarray]:
@@ -203,7 +211,8 @@ class InMemory(Columns):
         chunks, block = list(self.chunks), np.asarray(block)
         while block.shape[1]:
             if not chunks or chunks[-1][1] == chunks[-1][0].array.shape[1]:
-                chunks.append((_Chunk(self.n, max(CHUNK, block.shape[1])), 0))
+                more = min(CHUNK, sum(used for _, used in chunks)) if self.is_small else CHUNK
+                chunks.append((_Chunk(self.n, max(more, block.shape[1])), 0))
             chunk, used = chunks[-1]
             width = min(block.shape[1], chunk.array.shape[1] - used)
             if not claim(chunk, "filled", used, used + width):
@@ -212,7 +221,7 @@ class InMemory(Columns):
             chunk.array[: self.n, used : used + width] = block[:, :width]
             chunks[-1] = (chunk, used + width)
             block = block[:, width:]
-        return InMemory(self.n, tuple(chunks))
+        return replace(self, chunks=tuple(chunks))
 
     def inner(self, V: np.ndarray) -> np.ndarray:
         """self^T V"""
@@ -260,7 +269,7 @@ class InMemory(Columns):
             chunk.array[self.n : n, :used] = new[:, start : start + used]
             chunks.append((chunk, used))
             start += used
-        return InMemory(n, tuple(chunks))
+        return replace(self, n=n, chunks=tuple(chunks))
 
     def projected(self, gram: "Gram", X: np.ndarray) -> np.ndarray:
         return gram.multiply_points(X, np.arange(self.n), self.between(0, self.size)).T
