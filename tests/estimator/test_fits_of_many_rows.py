@@ -96,7 +96,7 @@ def test_memory_does_not_limit_unit_vectors_of_many_rows(monkeypatch):
 
 def test_rows_that_do_not_fit_are_refused_before_any_work_with_how_many_would(monkeypatch):
     monkeypatch.setattr(itergp.linalg.compute, "available_bytes", lambda: 10_000)
-    with pytest.raises(MemoryLimitError, match=r"a fit of 120 rows of 2 features .* about 69 would fit"):
+    with pytest.raises(MemoryLimitError, match=r"a fit of 120 rows of 2 features .* about 56 would fit"):
         fitted()
 
 
@@ -110,6 +110,16 @@ def test_as_many_rows_as_are_said_to_fit_are_not_refused(available, monkeypatch)
     _require_room(most - 1, 5)
     with pytest.raises(MemoryLimitError, match="GB are available"):
         _require_room(most + 10, 5)
+
+
+def test_what_was_seen_to_run_out_of_memory_is_refused_and_what_fits_is_not(monkeypatch):
+    """Measured under `ulimit -v`: learning ended in a MemoryError with 0.345 GB, and the fit in a model with
+    0.389 GB."""
+    monkeypatch.setattr(itergp.linalg.compute, "available_bytes", lambda: 345_000_000)
+    with pytest.raises(MemoryLimitError, match="a fit of 400,000 rows of 30 features"):
+        _require_room(400_000, 30)
+    monkeypatch.setattr(itergp.linalg.compute, "available_bytes", lambda: 389_000_000)
+    _require_room(400_000, 30)
 
 
 def test_a_number_of_actions_is_no_reason_for_passes(many):

@@ -100,3 +100,17 @@ def test_rows_that_are_all_alike_take_no_numbers_and_rounding_no_copies(kernel):
     tracemalloc.stop()
     assert kept < 0.1 * X.nbytes
     assert peak < kept + 1.6 * X.nbytes / D + 2**16 * D * 8 * 3  # a number for each row, and pieces
+
+
+def test_the_most_correlated_rows_are_found_a_few_points_at_a_time(monkeypatch):
+    """The same rows, in the memory that is allowed: covariances of all points would be 24 MB."""
+    X, at = inputs(20_000), inputs(150, far=0.1)
+    gram = Gram(1.0 * RBF(0.7) + 0.3 * Periodic(1.0, 3.0), X)
+    expected = np.argsort(-gram.dense(at, X), axis=1, kind="stable")[:, :9]
+    monkeypatch.setattr("itergp.linalg.gram.SEARCHED_BYTES", 2**20)
+    tracemalloc.start()
+    found = gram.nearest(at, 9)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found, expected)
+    assert peak < 12e6

@@ -6,10 +6,13 @@ import scipy.linalg
 
 from helpers import KERNELS, POLICIES, combined, exact, make_data, most_informative, row_noise
 from itergp import (
+    RBF,
     Compute,
     ConjugateGradient,
+    Constant,
     ConstantMean,
     InputError,
+    Matern32,
     MaxActions,
     Prior,
     RandomAction,
@@ -88,6 +91,14 @@ def test_neighbours_are_the_same_by_tree_by_brute_force_and_by_correlation(monke
     correlated = posterior.problem.gram._most_correlated(AT, 7)
     np.testing.assert_array_equal(tree, brute)
     np.testing.assert_array_equal(tree, correlated)
+
+
+def test_neighbours_of_a_sum_in_one_metric_are_found_by_a_tree(monkeypatch):
+    """The most correlated rows are the nearest ones, and not all rows are compared with."""
+    posterior = after(3, prior=Prior(0.7 * Matern32(0.5) + 0.3 * RBF(0.4) + Constant(0.2)))
+    correlated = posterior.problem.gram._most_correlated(AT, 7)
+    monkeypatch.setattr(type(posterior.problem.gram), "_most_correlated", None)
+    np.testing.assert_array_equal(posterior.problem.gram.nearest(AT, 7), correlated)
 
 
 def test_kernels_without_a_metric_take_the_most_correlated_rows():

@@ -128,6 +128,29 @@ def test_where_there_is_an_embedding_k_falls_with_distance_in_it(name):
     assert (np.diff(k[np.argsort(s)]) <= 1e-12).all()
 
 
+@pytest.mark.parametrize(
+    ("kernel", "shared"),
+    [
+        (0.6 * Matern32(0.5) + 0.4 * RBF(0.3), True),
+        (Constant(2.0) + 0.5 * RationalQuadratic([1.0, 2.0]), True),
+        (RBF([1.0, 3.0]) * Matern12([2.0, 6.0]) + Matern52([0.1, 0.3]), True),
+        ((RBF(1.0) + Matern12(2.0)).on([1]), True),
+        (RBF([1.0, 3.0]) + Matern12([2.0, 7.0]), False),
+        (RBF(1.0).on([0]) + Matern12(2.0), False),
+        (RBF([1.0, 2.0]) + Matern12([2.0]).on([0]), False),
+        (RBF(1.0) + Periodic(1.0), False),
+        (Constant(1.0) + Constant(2.0), False),
+    ],
+)
+def test_sums_and_products_have_the_metric_that_their_parts_share(kernel, shared):
+    """Lengthscales that differ by a factor order rows alike, and a constant does not order them."""
+    embedded = kernel.embedding(X)
+    assert (embedded is not None) == shared
+    if shared:
+        s = squared_distance(embedded[:1], embedded).ravel()
+        assert (np.diff(kernel(X[:1], X).ravel()[np.argsort(s)]) <= 1e-12).all()
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_parameters_are_read_and_replaced_by_path(name):
     kernel = KERNELS[name]

@@ -14,7 +14,7 @@ from itergp.tables import Inputs, Layout, read_table, training, write_table, wri
 from itergp.tables.cells import Coded, Lines
 from itergp.tables.numbers import numbers_of
 from itergp.tables.pieces import Pieces
-from itergp.tables.table import How
+from itergp.tables.table import NUMBERS, How
 
 arrow = pytest.importorskip("itergp.tables.arrow", exc_type=ImportError)
 
@@ -451,3 +451,14 @@ def test_a_file_does_not_depend_on_the_blocks_in_which_it_was_written(suffix, tm
     if suffix == ".parquet":
         found = pq.ParquetFile(path).metadata
         assert [found.row_group(k).num_rows for k in range(found.num_row_groups)] == [20, 20, 10]
+
+
+def test_a_parquet_file_with_damaged_pages_is_named_in_one_sentence(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, values = tmp_path / "table.parquet", np.random.default_rng(0).standard_normal(20_000)
+    pq.write_table(pa.table({"a": values, "y": values}), path, compression="snappy")
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 3 : len(whole) // 2] = bytes(len(whole) // 2 - len(whole) // 3)
+    path.write_bytes(whole)
+    with pytest.raises(StorageError, match=r"table\.parquet cannot be read: .*[^.]\.$"):
+        read_table(path, use=lambda head: dict.fromkeys(range(2), NUMBERS))

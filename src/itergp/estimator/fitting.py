@@ -150,8 +150,8 @@ def fit_rows(
 
 def _require_room(n: int, d: int) -> None:
     """Refuse before any work what does not fit: inputs in scaled units, and what there is for each row beside
-    them; and of rows that are learned from, their coordinates and a search among them."""
-    acted, learned = 8.0 * (d + 12), 8.0 * 2 * d
+    them; and of rows that are learned from, their coordinates and a search tree with its coarse copy."""
+    acted, learned = 8.0 * (d + 12), 8.0 * (2.5 * d + 3)
     most = fitting(acted + learned)
     if most > MOST:
         most = fitting(acted) - int(MOST * learned / acted)

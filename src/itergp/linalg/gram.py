@@ -39,7 +39,9 @@ GRADIENT_ROWS = 2048  # rows of a low-rank gradient between two ticks
 # rows that search among so many: fewer are as fast by brute force, as trees must be built first
 TREES = (20_000, 200_000)
 ONCE_ROWS = 100_000  # up to here a tree for a few hundred points
-SEARCHED = 256  # points per batch when searching for the most correlated rows
+# points per batch when searching for the most correlated rows; fewer where their covariances with all rows
+# would be more bytes than this
+SEARCHED, SEARCHED_BYTES = 256, 2**27
 ORIGIN_ROWS = 32  # the first rows, so that the origin stays the same when data are appended
 
 
@@ -390,10 +392,12 @@ class Gram:
 
     def _most_correlated(self, X: np.ndarray, count: int) -> np.ndarray:
         out, scale = [], np.sqrt(np.maximum(self._local.diagonal(self.X), 1e-300))
-        for start in range(0, len(X), SEARCHED):
-            correlation = np.abs(self.dense(X[start : start + SEARCHED], self.X, self._local)) / scale
-            top = np.argpartition(-correlation, count - 1, axis=1)[:, :count]
-            order = np.argsort(-np.take_along_axis(correlation, top, axis=1), axis=1, kind="stable")
+        size = max(1, min(SEARCHED, SEARCHED_BYTES // (8 * self.n)))
+        for start in range(0, len(X), size):
+            less = np.abs(self.dense(X[start : start + size], self.X, self._local))
+            less /= -scale  # the most correlated first
+            top = np.argpartition(less, count - 1, axis=1)[:, :count]
+            order = np.argsort(np.take_along_axis(less, top, axis=1), axis=1, kind="stable")
             out.append(np.take_along_axis(top, order, axis=1))
         return np.concatenate(out)
 

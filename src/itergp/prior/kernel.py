@@ -23,6 +23,7 @@ from itergp.validate import positive_scalar
 Array = Any  # NumPy or JAX arrays
 RandomFeatures = Callable[[np.ndarray], np.ndarray]
 MOST_SUMMANDS = 8  # when a product of sums is expanded
+SAME_METRIC = 1e-12  # the largest relative difference of lengthscales that is only rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +93,11 @@ class Kernel(ABC):
 
     def embedding(self, X: np.ndarray) -> np.ndarray | None:
         """Coordinates in which k decreases with Euclidean distance (the kernel's own metric), or None."""
+        return None
+
+    def rates(self) -> np.ndarray | None:
+        """By what the embedding multiplies features, if that is all it does; 0 if k is the same everywhere,
+        so that it decreases in any coordinates."""
         return None
 
     def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
@@ -226,6 +232,11 @@ class _Pair(_Combined):
         pair = (self.left, "left"), (self.right, "right")
         return [term.below(name) for kernel, name in pair for term in kernel.terms()]
 
+    def embedding(self, X: np.ndarray) -> np.ndarray | None:
+        """That of one part, if all decrease with its distances: sums and products of them do too."""
+        part = _in_one_metric(self.terms())
+        return None if part is None else part.kernel.embedding(part.of(X))
+
     def check_features(self, d: int) -> None:
         self.left.check_features(d)
         self.right.check_features(d)
@@ -350,6 +361,24 @@ class OnColumns(_Combined):
     def finite_features(self) -> RandomFeatures | None:
         features = self.kernel.finite_features()
         return features and (lambda X: features(self._select(X)))
+
+
+def _in_one_metric(terms: list[Term]) -> Term | None:
+    """One of these terms, if distances in all others that have any are multiples of its own."""
+    first: tuple[Term, np.ndarray] | None = None
+    for term in terms:
+        rates = term.kernel.rates()
+        if rates is None:
+            return None
+        if not rates.any():
+            continue
+        first = first or (term, rates)
+        if term.columns != first[0].columns:
+            return None
+        factors = rates / first[1]
+        if np.ptp(factors) > SAME_METRIC * factors.max():
+            return None
+    return first and first[0]
 
 
 def without_linear(kernel: Kernel) -> Kernel:

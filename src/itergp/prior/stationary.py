@@ -61,6 +61,12 @@ class Stationary(Kernel):
     def embedding(self, X: np.ndarray) -> np.ndarray:
         return self.features(X)
 
+    def rates(self) -> np.ndarray | None:
+        own = type(self).features, type(self).embedding
+        return (
+            1.0 / np.asarray(self.lengthscale) if own == (Stationary.features, Stationary.embedding) else None
+        )
+
     def amplification(self, X: np.ndarray | rounding.Shifted, dtype: str = "float32") -> float:
         # coordinates are rounded by u |phi|, so distances by twice that, and no profile here has a slope
         # above 1 in distance
@@ -231,6 +237,9 @@ class Constant(Kernel):
     @property
     def stationary(self) -> bool:
         return True
+
+    def rates(self) -> np.ndarray:
+        return np.zeros(())
 
     def amplification(self, X: np.ndarray, dtype: str = "float32") -> float:
         return 1.0

@@ -75,7 +75,9 @@ def readable(path: Path) -> Iterator[bool]:
     except StorageError:
         raise
     except (OSError, zlib.error, *DAMAGE) as error:
-        raise StorageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+        # Arrow's own may have several lines, and end in a full stop
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split()).rstrip(".")
+        raise StorageError(f"{path} cannot be read: {reason}.") from error
 
 
 def _read_csv(path: Path, how: How) -> Table:
