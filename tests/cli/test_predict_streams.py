@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
 def small_blocks(monkeypatch):
     """Everything is read, predicted and written a few rows at a time."""
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr("itergp.fitted.filling.MOST", 5)
+    monkeypatch.setattr("itergp.fitted.batches.MOST", 5)
     monkeypatch.setattr("itergp.tables.pieces.LARGE", 0)
     monkeypatch.setattr("itergp.tables.arrow.BLOCK", 300)
     monkeypatch.setattr("itergp.tables.pieces.BATCH", 7)
@@ -193,15 +193,15 @@ def test_a_prediction_that_ends_early_leaves_what_was_there(
         assert message in result.stderr
         assert [path.read_bytes() for path in tmp_path.iterdir()] == ([] if before is None else [before])
         monkeypatch.undo()
-        monkeypatch.setattr("itergp.fitted.filling.MOST", 5)
+        monkeypatch.setattr("itergp.fitted.batches.MOST", 5)
         monkeypatch.setattr(measuring.Predicting, "__call__", broken_at(9, change))
 
 
 TERMINATED = """
 import os, signal, sys
 from itergp.cli import measuring
-from itergp.fitted import filling
-filling.MOST = 5
+from itergp.fitted import batches
+batches.MOST = 5
 predict = measuring.Predicting.__call__
 def call(self, X):
     assert any(name.startswith(".pred.csv.") for name in os.listdir("."))  # the file that is being written
