@@ -139,7 +139,7 @@ def test_the_summary_is_that_of_all_blocks(folder, small_blocks):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("late.csv", r"late.csv, line 58, column 'column 2': 'two' is not a number. It was a number"),
+        ("late.csv", r"late.csv, line 58, column 'column 2': 'two' is not a number. It was one"),
         ("short.csv", "short.csv, line 58: 1 cell; expected 2, as in line 1"),
     ],
 )
