@@ -251,6 +251,7 @@ def test_the_summary_ranks_features_whatever_kernel_was_chosen(share, folder, tm
     assert [row["lengthscale"] is None for row in features] == [share] * 4
     text = re.sub(r"\s+", " ", succeed(*fit).stdout)
     assert ("how far the kernel's correlation falls" in text) == share
+    assert ("lengthscale relevance" in text) == (not share)  # no empty column
     assert ("Lengthscales are in the units" in text) == (not share)
     assert "colour=red" in text
 
@@ -568,7 +569,7 @@ BAD = {
     "text everywhere": (
         ["fit", "words.csv", "--target", "y"],
         2,
-        "'hot' is not a number. So are cells of 'colour'",
+        "'hot' is not a number. Neither are cells of 'colour'",
     ),
     "text as target": (
         ["fit", "wordy.csv", "--header", "--target", "y"],
@@ -723,7 +724,7 @@ BAD = {
     "text in new rows": (
         ["predict", "model.itergp", "words.csv"],
         2,
-        "line 3, column 'heat': 'hot' is not a number. It was a number",
+        "line 3, column 'heat': 'hot' is not a number. It was one",
     ),
     "missing in new rows": (
         ["predict", "model.itergp", "missing.csv"],

@@ -203,7 +203,7 @@ def test_the_exact_gp_is_factorised_once_for_all_blocks(folder, monkeypatch):
     whole = succeed(*arguments).stdout
     factors, calls = shares.dense_factor, []
     monkeypatch.setattr(shares, "dense_factor", lambda posterior: calls.append(1) or factors(posterior))
-    monkeypatch.setattr("itergp.fitted.predictions.batch", lambda fit: 7)
+    monkeypatch.setattr("itergp.fitted.batches.batch", lambda fit: 7)
     parts = succeed(*arguments).stdout
     assert len(calls) == 1
     a, b = (np.loadtxt(text.splitlines()[1:], delimiter=",") for text in (whole, parts))

@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
 def small_blocks(monkeypatch):
     """Everything is read, predicted and written a few rows at a time."""
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr("itergp.fitted.filling.MOST", 5)
+    monkeypatch.setattr("itergp.fitted.batches.MOST", 5)
     monkeypatch.setattr("itergp.tables.pieces.LARGE", 0)
     monkeypatch.setattr("itergp.tables.arrow.BLOCK", 300)
     monkeypatch.setattr("itergp.tables.pieces.BATCH", 7)
@@ -139,7 +139,7 @@ def test_the_summary_is_that_of_all_blocks(folder, small_blocks):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("late.csv", r"late.csv, line 58, column 'column 2': 'two' is not a number. It was a number"),
+        ("late.csv", r"late.csv, line 58, column 'column 2': 'two' is not a number. It was one"),
         ("short.csv", "short.csv, line 58: 1 cell; expected 2, as in line 1"),
     ],
 )
@@ -193,15 +193,15 @@ def test_a_prediction_that_ends_early_leaves_what_was_there(
         assert message in result.stderr
         assert [path.read_bytes() for path in tmp_path.iterdir()] == ([] if before is None else [before])
         monkeypatch.undo()
-        monkeypatch.setattr("itergp.fitted.filling.MOST", 5)
+        monkeypatch.setattr("itergp.fitted.batches.MOST", 5)
         monkeypatch.setattr(measuring.Predicting, "__call__", broken_at(9, change))
 
 
 TERMINATED = """
 import os, signal, sys
 from itergp.cli import measuring
-from itergp.fitted import filling
-filling.MOST = 5
+from itergp.fitted import batches
+batches.MOST = 5
 predict = measuring.Predicting.__call__
 def call(self, X):
     assert any(name.startswith(".pred.csv.") for name in os.listdir("."))  # the file that is being written

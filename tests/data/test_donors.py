@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from itergp.data.donors import DONORS, Donors, filled
+from itergp.data import donors as module
+from itergp.data.donors import DONORS, MOST, Donors, filled, filled_alike, looked_at
 from itergp.data.holes import Hole, Holes
+from itergp.data.matching import FOLDS, Regression
 
 TWO = Holes((Hole((0,), 2), Hole((1,))))  # inputs a, b, "a is missing", c, d, ...
 
@@ -101,3 +103,82 @@ def test_rows_that_lack_nothing_stay_to_the_bit_and_blocks_do_not_matter():
         alone = filled(row[None], donors, f)
         np.testing.assert_allclose(out[i], alone[0][0], rtol=1e-10)
         np.testing.assert_allclose(extra[i], alone[1][0], rtol=1e-10)
+
+
+def test_a_factor_is_of_the_whole_variance():
+    """extra = factor (v + spread) - v: also where the function does not depend on what is missing."""
+    X, new = rows(200, 5, seed=11), lacking(rows(7, 5, seed=12), 0)
+    donors = Donors.among(TWO, X)
+    f = (lambda X: X[:, 0] + X[:, 3], lambda X: 1.0 + X[:, 3] ** 2)
+    spread, v = filled(new, donors, f)[1], f[1](new)
+    wider = Donors(donors.holes.widened(np.array([3.0, 7.0])), donors.X)
+    np.testing.assert_allclose(filled(new, wider, f)[1], 3.0 * (v + spread) - v, rtol=1e-12)
+    useless = (lambda X: X[:, 3], lambda X: np.ones(len(X)))
+    np.testing.assert_allclose(filled(new, donors, useless)[1], 0.0, atol=1e-12)
+    np.testing.assert_allclose(filled(new, wider, useless)[1], 2.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("before", "more"), [(60, 100), (900, 300), (4000, 1000)])
+def test_rows_that_are_added_are_donors_as_often_as_those_before(before, more):
+    X = rows(before + more, 4, seed=13)
+    donors = Donors.among(TWO, X[:before]).joined(X[before:], before)
+    assert len(donors.X) == min(MOST, before + more)
+    found = np.isin(X[:, 3], donors.X[:, 3])
+    assert found.sum() == len(donors.X)  # none twice
+    share = len(donors.X) / (before + more)
+    off = 4.0 * np.sqrt(share * (1.0 - share) / more)
+    assert found[before:].mean() == pytest.approx(share, abs=off + 1e-12)
+    # in random order, of which folds are made
+    place = np.flatnonzero(np.isin(donors.X[:, 3], X[before:, 3])) / len(donors.X)
+    assert place.mean() == pytest.approx(0.5, abs=4.0 * np.sqrt(1 / 12 / place.size))
+
+
+def test_a_value_that_is_rare_has_donors_among_rows_that_are_added():
+    X, more = rows(2000, 4, seed=14), rows(500, 4, seed=15)
+    X[:, 1] = np.nan
+    donors = Donors.among(TWO, X)
+    assert np.isnan(donors.X[:, 1]).all()
+    assert (~np.isnan(donors.joined(more, 2000).X[:, 1])).sum() >= DONORS
+
+
+def test_rows_beyond_those_looked_at_are_filled_like_them(monkeypatch):
+    monkeypatch.setattr(module, "LOOKED", 200)
+    X = rows(3000, 5, seed=16)
+    truth, which = X[:, 0].copy(), np.arange(3000) % 3 > 0
+    X[which] = lacking(X[which], 0)
+    donors = Donors.among(TWO, X)
+    some = looked_at(TWO.missing(X))
+    assert some.size == 200
+    assert which[some].all()
+    alone, extra = filled(X[some], donors, (lambda X: X[:, 0] ** 2, certain))
+    out, variance = filled_alike(X, some, extra, donors)
+    np.testing.assert_array_equal(out[some], alone)
+    np.testing.assert_array_equal(variance[some], extra)
+    np.testing.assert_array_equal(out[~which], X[~which])
+    every, expected = filled(X[which], donors, (lambda X: X[:, 0] ** 2, certain))
+    assert np.sqrt(np.mean((out[which, 0] - truth[which]) ** 2)) < 0.15
+    np.testing.assert_array_equal(out[which, 1:], every[:, 1:])
+    assert variance[which].mean() == pytest.approx(expected.mean(), rel=0.3)
+    assert np.corrcoef(variance[which], expected)[0, 1] > 0.5
+
+
+def test_with_many_columns_the_regressions_are_counted(monkeypatch):
+    """Each row lacks others, and by columns, values are told by the others too; blocks do not matter."""
+    count, of = [], Regression.of
+    monkeypatch.setattr(module, "PATTERNS", 10)
+    monkeypatch.setattr(Regression, "of", staticmethod(lambda A, C: count.append(len(C)) or of(A, C)))
+    rng, d = np.random.default_rng(17), 20
+    holes = Holes(tuple(Hole((j,)) for j in range(d)))
+    whole = rng.standard_normal((900, 3)) @ rng.standard_normal((3, d))
+    X = np.where(rng.random(whole.shape) < 0.15, np.nan, whole)
+    donors, new = Donors.among(holes, X[:500]), X[500:]
+    f = (lambda X: X.sum(axis=1), certain)
+    out, extra = filled(new, donors, f)
+    assert len(np.unique(np.isnan(new), axis=0)) > 300
+    assert len(count) <= FOLDS * (module.PATTERNS + 2 * d)
+    error = (out - whole[500:])[np.isnan(new)]
+    assert error.std() < 0.5 * whole.std()
+    for i in range(0, 400, 50):
+        alone = filled(new[i : i + 1], donors, f)
+        np.testing.assert_allclose(out[i], alone[0][0], rtol=1e-10)
+        np.testing.assert_allclose(extra[i], alone[1][0], rtol=1e-9)

@@ -189,7 +189,7 @@ def test_whatever_is_asked_for_means_and_variances_are_the_same(noise, neighbour
 
 
 def test_many_points_are_predicted_in_batches(monkeypatch):
-    import itergp.fitted.filling as module
+    import itergp.fitted.batches as module
 
     model = given(budget="9 actions").fit(DATA.X, DATA.y)
     X = np.random.default_rng(0).uniform(-1, 1, (1000, 2))

@@ -6,9 +6,15 @@ import time
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from itergp import InputError, InterruptedWarning, IterGPRegressor, Status
+from itergp.data import donors as donors_module
+from itergp.data.holes import Hole, Holes
 from itergp.estimator import filling, fitting, regressor
+from itergp.estimator.budgets import Budget
+from itergp.estimator.clock import Clock
+from itergp.estimator.progress import Interrupts, Watch
 from itergp.learning import Ending, Learned
 from itergp.report import numbers
 from itergp.tables import Layout, read_table, training
@@ -69,12 +75,53 @@ def test_intervals_hold_what_they_say_with_missing_values_and_without(shift, tmp
 
 
 def test_a_value_that_was_never_missing_in_the_fit_may_be_in_new_rows(tmp_path):
+    """Nothing tells how such rows are, so intervals are wider than if they were like all others, by a known
+    factor."""
     X, y, _ = columns(400, seed=4, rate=0.0)
     model = fitted(tmp_path / "t.csv", X, y, kernel="matern52")
     new, target, lost = columns(2000, seed=5, rate=0.5)
-    assert 0.92 <= inside(model, new, target)[lost].mean() <= 0.99
+    assert inside(model, new, target)[lost].mean() > 0.92
+    factor = model.fit_.donors.holes.columns[0].factor
+    assert factor == pytest.approx((stats.t.ppf(0.975, 2) / stats.norm.ppf(0.975)) ** 2, rel=0.05)
+    mean, std = model.predict(new, return_std=True)
+    held = np.abs(target - mean) < stats.norm.ppf(0.975) * std / np.sqrt(factor)
+    assert 0.92 <= held[lost].mean() <= 0.99
     plain = IterGPRegressor(kernel="matern52").fit(X, y)
     np.testing.assert_array_equal(plain.predict(new[~lost]), model.predict(new[~lost]))
+
+
+def columns_of_which_one_says_nothing(n, seed):
+    """y does not depend on a, but is larger where that is missing: donors cannot tell it."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    lost = np.arange(n) % 16 == 0
+    y = np.sin(2 * X[:, 1]) + 0.5 * X[:, 2] + 2.0 * lost + 0.2 * rng.standard_normal(n)
+    X[lost, 0] = np.nan
+    return X, y, lost
+
+
+def test_a_few_rows_whose_y_differs_make_intervals_wide(tmp_path):
+    """Too few to be told of it. While only what donors add was made larger, intervals held 2 %."""
+    held = []
+    for seed in range(40, 44):
+        X, y, lost = columns_of_which_one_says_nothing(80, seed)
+        assert lost.sum() == 5
+        model = fitted(tmp_path / "t.csv", X, y, kernel="matern52")
+        assert not model.fit_.donors.holes.columns[0].told
+        new, target, lost = columns_of_which_one_says_nothing(2000, seed + 10)
+        held.append(inside(model, encoded(new, lost), target)[lost].mean())
+    assert np.mean(held) > 0.92
+
+
+def test_with_few_rows_intervals_are_wider_rather_than_narrower(tmp_path):
+    """Over several tables of 40 rows: few are held out, and all of them were learned from."""
+    held = []
+    for seed in range(60, 66):
+        model = fitted(tmp_path / "t.csv", *columns(40, seed)[:2], kernel="matern52")
+        new, target, lost = columns(1000, seed + 10)
+        held.append(inside(model, encoded(new, lost), target)[lost].mean())
+    assert np.mean(held) > 0.95
+    assert min(held) > 0.85
 
 
 def test_rows_with_missing_values_weigh_less_in_the_fit(model):
@@ -116,7 +163,70 @@ def test_rows_that_are_added_weigh_less_too(model, tmp_path):
     weights = model.row_weights_[before:]
     np.testing.assert_array_equal(weights[~lost], 1.0)
     assert weights[lost].max() < 0.1
-    assert model.fit_.donors is not None
+
+
+def test_rows_that_are_added_are_donors_too_and_tell_how_wide_intervals_are(tmp_path):
+    """Where they say that y differs in rows that lack a value. From a file it is the same, to the bit."""
+    pd = pytest.importorskip("pandas")
+    X, y, _ = columns_of_which_one_says_nothing(120, seed=20)
+    y = y[~np.isnan(X[:, 0])]
+    model = fitted(tmp_path / "t.csv", X[~np.isnan(X[:, 0])], y, kernel="matern52")
+    before = model.fit_.donors.holes.columns[0]
+    assert before.held_out == 0
+    model.save(tmp_path / "m.itergp")
+    again = IterGPRegressor.load(tmp_path / "m.itergp")
+    new, target, lost = columns_of_which_one_says_nothing(300, seed=21)
+    frame = pd.DataFrame(new, columns=NAMES)
+    for one in (model, again):
+        one.partial_fit(frame, target)
+    donors, hole = model.fit_.donors, model.fit_.donors.holes.columns[0]
+    assert len(donors.X) == len(y) + 300
+    assert np.isin(new[~lost, 0], donors.X[:, 0]).all()
+    assert hole.held_out == lost.sum()
+    assert hole.squares > 10 * lost.sum()
+    assert hole.factor > before.factor
+    rows, truth, lost = columns_of_which_one_says_nothing(2000, seed=22)
+    frame = pd.DataFrame(rows, columns=NAMES)
+    mean, std = model.predict(frame, return_std=True)
+    assert (np.abs(truth - mean) < 1.96 * std)[lost].mean() > 0.92
+    for one, other in zip((mean, std), again.predict(frame, return_std=True), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("n", [2000, 8000])
+def test_work_before_a_fit_is_counted(n, monkeypatch):
+    """However many rows lack values: a few thousand have donors of their own, at which the function is asked
+    for, and the others are filled like these."""
+    asked, belief = [], filling.belief
+
+    def counting(fit):
+        def counted(of):
+            def count(X):
+                asked.append(len(X))
+                return of(X)
+
+            return count
+
+        return tuple(counted(of) for of in belief(fit))
+
+    monkeypatch.setattr(filling, "belief", counting)
+    monkeypatch.setattr(donors_module, "LOOKED", 300)
+    rng = np.random.default_rng(30)
+    X = rng.standard_normal((n, 3))
+    X[:, 0] = 0.9 * X[:, 1] + 0.1 * X[:, 0]
+    y, a, lost = X[:, 0] + 0.1 * rng.standard_normal(n), X[:, 0].copy(), rng.random(n) < 0.5
+    X[lost, 0] = np.nan
+    estimator, holes = IterGPRegressor(kernel="matern52"), Holes((Hole((0,)),))
+    watch, clock = Watch(estimator, Interrupts()), Clock(Budget())
+    Z, W, _ = filling.filled_rows(estimator.get_params(), X, y, None, holes, clock, watch)
+    donors = donors_module.DONORS
+    assert sum(asked) <= 300 * (donors + 1 + donors_module.FEW + 1 + 2)
+    np.testing.assert_array_equal(Z[~lost], X[~lost])
+    each = donors_module.filled(X[lost], donors_module.Donors.among(holes, X))[0]
+    own, like = (np.sqrt(np.mean((some - a[lost]) ** 2)) for some in (each[:, 0], Z[lost, 0]))
+    assert like < 1.2 * own
+    assert (W[lost] < 0.9).all()
+    np.testing.assert_array_equal(W[~lost], 1.0)
 
 
 def test_the_report_of_test_rows_knows_what_is_missing(model):

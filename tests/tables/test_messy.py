@@ -285,6 +285,14 @@ def test_rows_without_the_target_are_left_out_and_counted(tmp_path):
         read(written(tmp_path, "a,y\n1,\n3,NA\n"), "y")
 
 
+def test_where_no_row_can_be_read_the_column_to_blame_is_named(tmp_path):
+    """With --skip-bad, a column of text would else leave out all rows, and nothing say why."""
+    table = read_table(written(tmp_path, "a,site,b,y\n1,A,2,3\nx,A,3,4\n"), skip_bad=True)
+    layout = Layout.of(table, "y")
+    with pytest.raises(InputError, match=r"No cell is a number in 'site': use --categorical or --drop\."):
+        training(table, layout, skip_bad=True)
+
+
 def test_missing_values_are_refused_with_the_options_that_help(tmp_path):
     with pytest.raises(
         InputError, match=r"\(2 are missing in all\). Fill .* --missing drop or --missing imp"

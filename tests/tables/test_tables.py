@@ -257,11 +257,11 @@ def test_files_that_cannot_be_read(tmp_path):
 BAD_CELLS = {
     "text": (
         "a,b,y\n1,2,3\n4,five,6\n",
-        "line 3, column 'b': 'five' is not a number. It was a number in the fit",
+        "line 3, column 'b': 'five' is not a number. It was one in the fit",
     ),
     "text in two columns": (
         "a,b,y\nq,r,3\ns,1,6\n",
-        "line 2, column 'a': 'q' is not a number. So are cells of 'b'.",
+        "line 2, column 'a': 'q' is not a number. Neither are cells of 'b'.",
     ),
     "empty cell": (
         "a,b,y\n1,,3\n4,5,6\n",

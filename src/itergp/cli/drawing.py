@@ -38,22 +38,21 @@ def _draw_learned(learned: Values, target: str | None) -> None:
         return
     table = Table(box=SIMPLE, pad_edge=False)
     table.add_column("feature", no_wrap=True, overflow="ellipsis", max_width=36)
-    table.add_column("lengthscale", justify="right", no_wrap=True)
+    own = features[0]["lengthscale"] is not None  # otherwise the column would be empty
+    if own:
+        table.add_column("lengthscale", justify="right", no_wrap=True)
     table.add_column("relevance", no_wrap=True)
     most = features[0]["relevance"]
     for row in features[:MOST_FEATURES]:
         share = row["relevance"] / most
-        table.add_row(
-            one_line(row["name"]),
-            "" if row["lengthscale"] is None else brief(row["lengthscale"]),
-            f"{'█' * round(16 * share):<16} {percent(share)}",
-        )
+        lengthscale = [brief(row["lengthscale"])] if own else []
+        table.add_row(one_line(row["name"]), *lengthscale, f"{'█' * round(16 * share):<16} {percent(share)}")
     console.print(table)
     left = len(features) - MOST_FEATURES
     more = f" {left} less relevant features are not shown; --json lists all." if left > 0 else ""
     meaning = (
         "Relevance is how far the kernel's correlation falls when a feature moves by one standard deviation"
-        if features[0]["lengthscale"] is None
+        if not own
         else "Lengthscales are in the units of each feature; relevance is 1 / lengthscale in standard "
         "deviations of the feature"
     )

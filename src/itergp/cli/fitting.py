@@ -253,6 +253,10 @@ def _training(
     return layout, kept, found.X, found.y, table.notes.sentences()
 
 
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.0f} kB"
+
+
 def _with_target(layout: Layout, target: str | None) -> Layout:
     """Models saved by Python do not know their target."""
     if target is None:
@@ -357,7 +361,7 @@ def _compute(
 
         draw_model(values)
         say(
-            f"Saved: {out} ({values['bytes'] / 1e6:.1f} MB). {values['learning']['advice']} Inference: "
+            f"Saved: {out} ({_size(values['bytes'])}). {values['learning']['advice']} Inference: "
             f"{values['budget']['status']}."
         )
     if interrupted:

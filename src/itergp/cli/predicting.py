@@ -151,7 +151,7 @@ def _predicted(
     import numpy as np
 
     from itergp.cli.rows import progress_of_rows
-    from itergp.fitted.predictions import batch
+    from itergp.fitted.batches import batch
 
     with progress_of_rows(inputs.rows, shown) as advance:
         for block in inputs.blocks(max(batch(predicting.fit), SPREAD if predicting.spread else 0)):

@@ -2,16 +2,19 @@
 
 Nobody knows a missing value, but similar rows have one. A ridge regression predicts the missing inputs of a
 row from those that it has; the K rows whose predictions are nearest to its own are its donors (predictive
-mean matching). The mean of their values stands for the missing one, and the variance that this adds to an
-observation is that of the function over their values, and what it is off at their mean:
+mean matching). The mean of their values stands for the missing one, and the variance of an observation is
+larger by that of the function over their values, and by what it is off at their mean:
 
-    extra = (K + 1) / (K - 3) Var_k f(x_k) + (mean_k f(x_k) - f(x_m))^2 + max(mean_k v(x_k) - v(x_m), 0)
+    spread = (K + 1) / (K - 3) Var_k f(x_k) + (mean_k f(x_k) - f(x_m))^2 + max(mean_k v(x_k) - v(x_m), 0)
 
-with x_k the row with the values of donor k, x_m that with their mean, and f and v mean and variance of the
-function. The last term is large where rows are missing whose values nobody knows: there f says nothing. The
-factor is that of a new value, given K of them (Student's predictive distribution). Donors are predicted
-by a regression on others, as the row itself is: one on many inputs would else reproduce their values, find
-donors that agree, and take the value for known.
+with x_k the row with the values of donor k, x_m that with their mean, f the mean of the function, and v the
+variance of an observation if nothing is missing. The last term is large where rows are missing whose values
+nobody knows: there f says nothing. The factor is that of a new value, given K of them (Student's predictive
+distribution). Where held-out rows say that v + spread is too small by some factor, an observation has
+
+    extra = factor (v + spread) - v
+
+more variance than one of a row that lacks nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,15 +24,14 @@ from functools import cached_property
 import numpy as np
 
 from itergp.data.holes import Hole, Holes
+from itergp.data.matching import AT_ONCE, DONORS, Search
 from itergp.validate import Array
 
-DONORS = 24  # of each row
-MOST = 1000  # rows among which they are sought
+MOST = 1000  # rows among which donors are sought
 FEW = 4  # donors of each row at which variances are computed, which takes longer than means
-FOLDS = 5  # of these, each predicted by the others
-AT_ONCE = 2**22  # numbers
-PENALTIES = 10.0 ** np.arange(-4, 3)  # of the ridge regression, for each row
-CONSTANT = 1e-12  # of its mean: an input that varies by less says nothing
+LOOKED = 2000  # rows of a fit that have donors of their own, if more lack values
+ALIKE = 500  # of them, with which each of the others is compared
+FEW_COLUMNS, PATTERNS = 8, 200  # with more columns, so many patterns at most have regressions of their own
 SEED = 0
 
 Function = Callable[[Array], Array]  # from inputs (m, d) to means or variances (m,)
@@ -44,14 +46,26 @@ class Donors:
 
     @staticmethod
     def among(holes: Holes, X: Array) -> "Donors":
-        """Some of these rows: the first in random order, and enough of those that have a value that is
-        rare."""
-        order = np.random.default_rng([SEED, len(X)]).permutation(len(X))
-        missing = holes.missing(X)[order]
-        rank = np.arange(len(X)) < MOST
+        """Some of these rows."""
+        return Donors._first(holes, X[np.random.default_rng([SEED, len(X)]).permutation(len(X))])
+
+    def joined(self, X: Array, before: int) -> "Donors":
+        """Some of these and of `before` others, of which the first MOST here are a random part: each of all
+        is here with the same probability."""
+        rng, here = np.random.default_rng([SEED, before, len(X)]), self.X[:MOST]
+        old = len(here) if before <= MOST else int(rng.hypergeometric(before, len(X), MOST))
+        more = X[rng.permutation(len(X))]
+        new = len(more) if before <= MOST else MOST - old
+        ahead = rng.permutation(np.concatenate([here[:old], more[:new]]))
+        return Donors._first(self.holes, np.concatenate([ahead, self.X[old:], more[new:]]))
+
+    @staticmethod
+    def _first(holes: Holes, X: Array) -> "Donors":
+        """Of rows in random order the first, and enough of those that have a value that is rare."""
+        missing, rank = holes.missing(X), np.arange(len(X)) < MOST
         for column in missing.T:
             rank |= ~column & (np.cumsum(~column) <= DONORS)
-        X = X[order[rank]].copy()
+        X = X[rank].copy()
         for j, hole in enumerate(holes.columns):  # which may have been given with a flag alone
             X[np.ix_(missing[rank, j], np.array(hole.values))] = np.nan
         return Donors(holes, X)
@@ -62,101 +76,139 @@ class Donors:
         return self.holes.missing(self.X)
 
     @cached_property
-    def whole(self) -> Array:
-        """Where a donor lacks another value, the mean of all stands for it."""
+    def centre(self) -> Array:
+        """(inputs,): means of those that are known."""
         known = ~np.isnan(self.X)
-        mean = np.where(known, self.X, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        return np.where(known, self.X, mean)
+        return np.where(known, self.X, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+
+    @cached_property
+    def common(self) -> set[bytes]:
+        """Patterns with regressions of their own, where many can be: those that most rows have."""
+        patterns, counts = np.unique(self.missing, axis=0, return_counts=True)
+        return {patterns[k].tobytes() for k in np.argsort(-counts, kind="stable")[:PATTERNS]}
+
+    @cached_property
+    def by_column(self) -> tuple["Search", ...]:
+        """Of each column by all other inputs."""
+        each = np.eye(len(self.holes.columns), dtype=bool)
+        return tuple(
+            self._search(self._having(one), [hole], [hole])
+            for one, hole in zip(each, self.holes.columns, strict=True)
+        )
+
+    def whole(self, X: Array) -> Array:
+        """Where rows lack values, the mean of all stands for them."""
+        return np.where(np.isnan(X), self.centre, X)
 
     def values(self, pattern: Array, X: Array) -> Array:
         """(m, K, inputs): what the donors of rows have where these, with this pattern, have nothing."""
         lacking, rows = self.holes.of(pattern), self._having(pattern)
+        if pattern.size > FEW_COLUMNS and len(lacking) > 1 and pattern.tobytes() not in self.common:
+            X = self.whole(X)
+            return _any_order([self.by_column[j](X) for j in np.flatnonzero(pattern)])
         if len(rows) >= DONORS or len(lacking) == 1:
-            return self._nearest(rows, lacking, lacking, X)
-        # too few have all: each by rows of its own, in any order
-        rng, parts = np.random.default_rng([SEED, 1]), []
-        for hole, column in zip(lacking, np.flatnonzero(pattern), strict=True):
-            own = self._nearest(self._having(np.arange(pattern.size) == column), [hole], lacking, X)
-            parts.append(rng.permutation(own, axis=1))
-        fewest = min(part.shape[1] for part in parts)
-        return np.concatenate([part[:, :fewest] for part in parts], axis=2)
+            return self._search(rows, lacking, lacking)(X)
+        # too few have all: each by rows of its own
+        columns = [np.arange(pattern.size) == j for j in np.flatnonzero(pattern)]
+        each = zip(columns, lacking, strict=True)
+        return _any_order([self._search(self._having(one), [hole], lacking)(X) for one, hole in each])
 
     def _having(self, pattern: Array) -> Array:
         """Rows that lack none of these columns."""
         return np.flatnonzero(~self.missing[:, pattern].any(axis=1))
 
-    def _nearest(self, rows: Array, asked: list[Hole], lacking: list[Hole], X: Array) -> Array:
-        """Of these rows, the K nearest by what the inputs that are there say about those asked for."""
-        theirs, absent = self.whole[rows], _inputs(lacking)
-        there = [j for j in range(X.shape[1]) if j not in absent]
-        C = theirs[:, _values(asked)]
-        if len(rows) <= DONORS:
-            return np.repeat(C[None], len(X), axis=0)
-        distance = np.empty((len(X), len(rows)))
-        fold = np.arange(len(rows)) % FOLDS  # of rows in random order
-        for k in range(FOLDS):
-            regression = Regression.of(theirs[fold != k][:, there], C[fold != k])
-            of_donors, of_rows = regression(theirs[fold == k][:, there]), regression(X[:, there])
-            distance[:, fold == k] = (
-                (of_rows**2).sum(axis=1)[:, None] - 2.0 * of_rows @ of_donors.T + (of_donors**2).sum(axis=1)
-            )
-        return C[np.argpartition(distance, DONORS - 1, axis=1)[:, :DONORS]]
-
-
-@dataclass(frozen=True, eq=False)
-class Regression:
-    """A ridge regression; predictions are in units of their errors."""
-
-    centre: Array
-    weights: Array
-
-    @staticmethod
-    def of(A: Array, C: Array) -> "Regression":
-        """C by A, with the penalty that predicts rows best that are left out: e / (1 - leverage)."""
-        centre, unit, size = A.mean(axis=0), A.std(axis=0), C.std(axis=0)
-        unit = np.where(unit > CONSTANT * np.abs(centre), unit, np.inf)
-        C = (C - C.mean(axis=0)) / np.where(size > 0, size, 1.0)
-        U, s, Vt = np.linalg.svd((A - centre) / unit, full_matrices=False)
-        best, weights = np.inf, np.empty(0)
-        for penalty in PENALTIES * len(A):
-            shrunk = s**2 / (s**2 + penalty)
-            errors = C - U @ (shrunk[:, None] * (U.T @ C))
-            errors /= np.maximum(1.0 - 1.0 / len(A) - U**2 @ shrunk, CONSTANT)[:, None]
-            squares = (errors**2).mean(axis=0)
-            if squares.sum() < best:
-                best, scale = float(squares.sum()), np.sqrt(np.where(squares > 0, squares, 1.0))
-                weights = Vt.T @ ((s / (s**2 + penalty))[:, None] * (U.T @ C)) / scale
-        return Regression(centre, weights / unit[:, None])
-
-    def __call__(self, A: Array) -> Array:
-        return (A - self.centre) @ self.weights
+    def _search(self, rows: Array, asked: list[Hole], lacking: list[Hole]) -> "Search":
+        """Among these rows, by the inputs that are there."""
+        theirs, absent = self.whole(self.X[rows]), _inputs(lacking)
+        return Search.of(theirs, [j for j in range(self.X.shape[1]) if j not in absent], _values(asked))
 
 
 def filled(X: Array, donors: Donors, belief: tuple[Function, Function] | None = None) -> tuple[Array, Array]:
     """X with something in place of what is missing, flags set; and the variance (m,) of observations that
-    this adds, for the mean and the variance of a function."""
-    out, extra = X.copy(), np.zeros(len(X))
+    this adds, for the mean of a function and the variance of observations of it."""
+    out, extra, waiting = X.copy(), np.zeros(len(X)), list[_Part]()
     for pattern, rows in _patterns(donors.holes.missing(X), DONORS * X.shape[1]):
         lacking = donors.holes.of(pattern)
         values = donors.values(pattern, X[rows])
-        middle = _middle(values, lacking)
+        centre = _with(X[rows], _middle(values, lacking)[:, None], lacking)[:, 0]
         if belief is not None:
-            factor = max(hole.factor for hole in lacking)
-            extra[rows] = factor * _spread(*belief, X[rows], values, middle, lacking)
-        out[rows] = _told(_with(X[rows], middle[:, None], lacking)[:, 0], lacking)
+            waiting.append(_Part(rows, lacking, _with(X[rows], values, lacking), centre))
+            if sum(part.each.size for part in waiting) > AT_ONCE:
+                _add_variances(*belief, waiting, extra)
+                waiting.clear()
+        out[rows] = _told(centre.copy(), lacking)
+    if belief is not None and waiting:
+        _add_variances(*belief, waiting, extra)
     return out, extra
 
 
-def _spread(f: Function, v: Function, X: Array, values: Array, middle: Array, lacking: list[Hole]) -> Array:
-    each, m, K = _with(X, values, lacking), *values.shape[:2]
-    centre = _with(X, middle[:, None], lacking)[:, 0]
-    few = each[:, :: max(1, K // FEW)]
-    means, variances = (g(x.reshape(-1, X.shape[1])).reshape(m, -1) for g, x in ((f, each), (v, few)))
-    extra = (K + 1) / max(K - 3, 1) * means.var(axis=1)
-    extra += np.maximum(variances.mean(axis=1) - v(centre), 0.0)
-    if not any(hole.own for hole in lacking):  # whose function is its own, and is right on average
-        extra += (means.mean(axis=1) - f(centre)) ** 2
-    return extra
+def looked_at(missing: Array) -> Array:
+    """Rows that lack values: at random, and enough that lack each column."""
+    order = np.random.default_rng([SEED, len(missing)]).permutation(np.flatnonzero(missing.any(axis=1)))
+    missing = missing[order]
+    chosen = np.arange(len(order)) < LOOKED
+    for column in missing.T:
+        chosen |= column & (np.cumsum(column) <= DONORS)
+    return np.sort(order[chosen])
+
+
+def filled_alike(X: Array, some: Array, extra: Array, donors: Donors) -> tuple[Array, Array]:
+    """The same as `filled`, where only some rows that lack values have donors: these were looked at, and it
+    is known what they add. In others, what stands for a value is what stands in that row of them which is
+    nearest, and it adds as much. A search takes far longer, and many rows need the same donors."""
+    out, variance, missing = X.copy(), np.zeros(len(X)), donors.holes.missing(X)
+    out[some], variance[some] = filled(X[some], donors)[0], extra
+    rest, each = missing.copy(), extra / np.maximum(missing[some].sum(axis=1), 1)
+    rest[some] = False
+    for j in np.flatnonzero(rest.any(axis=0)):
+        hole, others = donors.holes.columns[j], np.flatnonzero(rest[:, j])
+        known = np.flatnonzero(missing[some, j])
+        known = known[:: -(-known.size // ALIKE)]  # from all over the table, which may be in order
+        theirs = some[known]
+        nearest = donors.by_column[j].nearest(donors.whole(X[others]), donors.whole(X[theirs]))
+        out[others[:, None], hole.values] = out[theirs[nearest][:, None], hole.values]
+        if hole.flag is not None:
+            out[others, hole.flag] = float(hole.told)
+        variance[others] += each[known[nearest]]
+    return out, variance
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Rows that lack the same, as they would be with the values of each donor, and with the middle."""
+
+    rows: Array
+    lacking: list[Hole]
+    each: Array  # (m, K, d)
+    centre: Array  # (m, d)
+
+    @property
+    def few(self) -> Array:
+        return self.each[:, :: max(1, self.each.shape[1] // FEW)]
+
+    def extra(self, means: Array, middle: Array, variances: Array, known: Array) -> Array:
+        K, factor = self.each.shape[1], max(hole.factor for hole in self.lacking)
+        spread = (K + 1) / max(K - 3, 1) * means.var(axis=1)
+        spread += np.maximum(variances.mean(axis=1) - known, 0.0)
+        if not any(hole.own for hole in self.lacking):  # whose function is its own, and is right on average
+            spread += (means.mean(axis=1) - middle) ** 2
+        return factor * spread + (factor - 1.0) * known
+
+
+def _add_variances(f: Function, v: Function, parts: list[_Part], extra: Array) -> None:
+    """What these rows add. Functions are asked once for all, as they may be of few rows each."""
+    centres = [part.centre for part in parts]
+    means, middles = _of_all(f, [part.each for part in parts]), _of_all(f, centres)
+    variances, known = _of_all(v, [part.few for part in parts]), _of_all(v, centres)
+    for part, *found in zip(parts, means, middles, variances, known, strict=True):
+        extra[part.rows] = part.extra(*found)
+
+
+def _of_all(g: Function, points: list[Array]) -> list[Array]:
+    """What a function says of points (..., d), in their shapes."""
+    d, sizes = points[0].shape[-1], [some[..., 0].size for some in points]
+    found = np.split(g(np.concatenate([some.reshape(-1, d) for some in points])), np.cumsum(sizes)[:-1])
+    return [values.reshape(some.shape[:-1]) for values, some in zip(found, points, strict=True)]
 
 
 def _with(X: Array, values: Array, lacking: list[Hole]) -> Array:
@@ -188,6 +240,12 @@ def _middle(values: Array, lacking: list[Hole]) -> Array:
             part[np.arange(len(part)), most] = 1.0
         start += len(hole.values)
     return middle
+
+
+def _any_order(parts: list[Array]) -> Array:
+    """(m, K, inputs): what donors have, which are others for each column."""
+    rng, fewest = np.random.default_rng([SEED, 1]), min(part.shape[1] for part in parts)
+    return np.concatenate([rng.permutation(part, axis=1)[:, :fewest] for part in parts], axis=2)
 
 
 def _patterns(missing: Array, numbers: int) -> Iterator[tuple[Array, Array]]:

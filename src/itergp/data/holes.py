@@ -16,7 +16,9 @@ class Hole:
     flag: int | None = None
     category: bool = False
     told: bool = True  # whether the model is told by the flag; else that is always 0
-    factor: float = 1.0  # by which held-out rows say that the variance it adds is larger
+    factor: float = 1.0  # by which the variance of rows that lack it is larger than the fit says
+    held_out: int = 0  # rows that lack it and said so,
+    squares: float = 0.0  # and the sum of their squared errors in units of that variance
 
     def moved(self, by: int) -> "Hole":
         """The same among inputs of which the first so many are others."""
@@ -59,9 +61,14 @@ class Holes:
         return Holes(tuple(replace(hole, told=bool(t)) for hole, t in zip(self.columns, told, strict=True)))
 
     def widened(self, factors: Array) -> "Holes":
-        """The same, where this is larger."""
+        """The same, where variances are larger by these."""
         each = zip(self.columns, factors, strict=True)
         return Holes(tuple(replace(hole, factor=float(factor)) for hole, factor in each))
+
+    def held(self, rows: Array, squares: Array) -> "Holes":
+        """The same, after so many held-out rows with these sums."""
+        each = zip(self.columns, rows, squares, strict=True)
+        return Holes(tuple(replace(hole, held_out=int(m), squares=float(s)) for hole, m, s in each))
 
     def outside(self, X: Array) -> Array:
         """Rows with NaN where nothing can be missing."""

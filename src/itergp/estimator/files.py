@@ -390,7 +390,10 @@ def _donors(value: Any, d: int) -> Donors | None:
         values = tuple(counted(j, "inputs of a hole") for j in hole["values"])
         factor = number(hole["factor"], "factor of a hole", least=1.0)
         flag = None if hole["flag"] is None else counted(hole["flag"], "flag of a hole")
-        holes.append(Hole(values, flag, hole["category"] is True, hole["told"] is True, factor))
+        held_out = counted(hole.get("held_out", 0), "held-out rows of a hole")
+        squares = number(hole.get("squares", 0.0), "squared errors of a hole", least=0.0)
+        about = (hole["category"] is True, hole["told"] is True, factor, held_out, squares)
+        holes.append(Hole(values, flag, *about))
         own = [*values, *([] if flag is None else [flag])]
         if not values or max(own) >= d or places & {*own} or len({*own}) < len(own):
             raise Malformed(f"holes are not among {d} inputs, or overlap.")

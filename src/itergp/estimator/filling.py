@@ -11,18 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from itergp.data.donors import Donors, filled
+from itergp.data.donors import Donors, filled, filled_alike, looked_at
 from itergp.data.holes import Holes
 from itergp.data.rows import places
 from itergp.errors import InputError
 from itergp.estimator.budgets import Budget
 from itergp.estimator.clock import Clock
-from itergp.estimator.fitting import fit_rows
+from itergp.estimator.fitting import fit_rows, refine
 from itergp.estimator.names import AUTO
 from itergp.estimator.progress import Watch
-from itergp.fitted.filling import belief, filled_in, refuse_outside
+from itergp.estimator.widening import optimism, widened, with_factors, with_more
+from itergp.fitted.filling import belief, refuse_outside
 from itergp.fitted.fit import Fit
 from itergp.fitted.scores import errors_of
+from itergp.solver.state import Status
 from itergp.validate import Array
 
 ROWS = 1000  # of the first fit
@@ -30,7 +32,6 @@ ENOUGH, EACH = 50, 2  # rows that lack nothing: so many, and so many for each in
 SHARE = 0.2  # of a time budget
 KERNEL = "matern32"  # of the first fit, where that is to be chosen
 CHECKED = 500  # rows that are held out
-AS_EXPECTED = 2  # more, whose errors are
 AT_ONCE = 50  # of them, between which the clock is read
 RESERVED = 0.05  # of a time budget, for them
 SURE = 2.0  # standard errors
@@ -52,7 +53,7 @@ def filled_rows(
     refuse_outside(holes, X)
     donors, missing = Donors.among(holes, X), holes.missing(X)
     if not missing.any():
-        return X, weights, donors
+        return X, weights, with_factors(donors, 1.0)
     if not isinstance(asked["noise"], str) and not np.all(asked["noise"]):
         raise InputError(
             "noise is 0, so rows with missing values would be taken for exact; expected a variance above 0, "
@@ -63,19 +64,28 @@ def filled_rows(
     rows = order[np.argsort(lacks[order], kind="stable")][:ROWS]
     complete = rows[lacks[rows] == 0]
     enough = len(complete) >= max(ENOUGH, EACH * X.shape[1])
-    Z, given = filled(X, donors)[0], np.ones(len(X)) if weights is None else weights
-    W = given
-    for some in [complete] if enough else [rows, rows]:
-        first = _first(asked, Z[some], y[some], W[some], clock, watch)
-        untold, extra = filled(X, _untold(donors), belief(first))
-        W = first.noise / (first.noise / given + extra)
+    given = np.ones(len(X)) if weights is None else weights
+    some, W = looked_at(missing), given.copy()
     if not enough:
-        return Z, W, checked(first, Z[rows], X[rows], donors)
-    mean, variance = (of(untold) for of in belief(first))
-    z = (first.scaling.targets(y) - mean) / np.sqrt(variance + first.noise / W)
-    donors = replace(donors, holes=holes.telling(_tells(z, missing)))
-    Z = filled(X, donors)[0]
-    return Z, W, _widened(donors, z**2, missing)
+        some = np.union1d(some, rows[lacks[rows] > 0])
+    for known in [complete] if enough else [rows, rows]:
+        Z = filled(X[known], donors)[0]
+        first = _first(asked, Z, y[known], W[known], clock, watch)
+        untold, extra = filled(X[some], _untold(donors), belief(first))
+        W[some] = first.noise / (first.noise / given[some] + extra)
+    if enough:
+        mean, variance = (of(untold) for of in belief(first))
+        z = (first.scaling.targets(y[some]) - mean) / np.sqrt(variance + first.noise * (1 / W[some] - 1))
+        donors = replace(donors, holes=holes.telling(_tells(z, missing[some])))
+        donors = widened(donors, z**2, missing[some])
+    else:
+        donors = checked(first, Z, X[rows], donors)
+    Z, extra = filled_alike(X, some, extra, donors)
+    return Z, first.noise / (first.noise / given + extra), donors
+
+
+def _plain(donors: Donors) -> Donors:
+    return replace(donors, holes=donors.holes.widened(np.ones(len(donors.holes.columns))))
 
 
 def _untold(donors: Donors) -> Donors:
@@ -94,13 +104,6 @@ def _tells(z: Array, missing: Array) -> Array:
     return told
 
 
-def _widened(donors: Donors, z2: Array, missing: Array) -> Donors:
-    """Donors with the factors by which squared errors of rows that lack values are larger than they should
-    be. A few rows say little: they are counted beside some that are as they should be."""
-    factors = (z2 @ missing + AS_EXPECTED) / (missing.sum(axis=0) + AS_EXPECTED)
-    return replace(donors, holes=donors.holes.widened(np.maximum(factors, 1.0)))
-
-
 class _OutOfTimeError(Exception):
     """The check ends here."""
 
@@ -111,7 +114,7 @@ def checked(fit: Fit, X: Array, holed: Array, donors: Donors, clock: Clock | Non
     missing = donors.holes.missing(holed)
     which = np.flatnonzero(missing.any(axis=1))
     if not which.size:
-        return donors
+        return with_factors(donors, optimism(fit))
     which = np.sort(np.random.default_rng([SEED, which.size]).permutation(which)[:CHECKED])
     merged = fit.posterior.problem.n < len(X)
     rows, at = np.unique(places(fit.scaling.inputs(X))[which] if merged else which, return_inverse=True)
@@ -125,12 +128,13 @@ def checked(fit: Fit, X: Array, holed: Array, donors: Donors, clock: Clock | Non
         extra = _extra(fit, holed[which], donors, tick)
     except _OutOfTimeError:
         return donors
-    return _widened(donors, errors**2 / (latent + fit.noise + extra), missing[which])
+    noise = fit.noise_at(fit.scaling.inputs(X[which]))
+    return widened(donors, errors**2 / (latent + noise + extra), missing[which], optimism(fit))
 
 
 def _extra(fit: Fit, X: Array, donors: Donors, tick: Callable[[], None]) -> Array:
     """The variance of observations that missing values add by themselves."""
-    donors, found = _widened(donors, np.zeros(0), np.zeros((0, len(donors.holes.columns)))), []
+    donors, found = _plain(donors), []
     for start in range(0, len(X), AT_ONCE):
         tick()
         found.append(filled(X[start : start + AT_ONCE], donors, belief(fit))[1])
@@ -142,20 +146,40 @@ def _first(asked: Mapping[str, Any], X: Array, y: Array, weights: Array, clock: 
         **asked,
         "kernel": KERNEL if isinstance(asked["kernel"], str) and asked["kernel"] == AUTO else asked["kernel"],
         "noise": "learn" if isinstance(asked["noise"], str) else asked["noise"],
+        "policy": "cholesky",
+        "neighbours": 0,  # it is asked about many points, and few actions are left to it
         "checkpoint": None,
         "engine": "auto",
     }
     seconds = clock.budget.seconds
     own = Clock(Budget(None if seconds is None else SHARE * seconds))
     quiet = Watch(watch.estimator, watch.interrupts)
-    return fit_rows(how, None, X, y, own, quiet, weights=None if (weights == 1).all() else weights)
+    found = fit_rows(how, None, X, y, own, quiet, weights=None if (weights == 1).all() else weights)
+    return refine(found, Clock(Budget()), quiet) if found.status is Status.BUDGET else found
 
 
-def more_rows(fit: Fit, X: Array, weights: Array | None) -> tuple[Array, Array | None]:
-    """Rows that are added to a fit, without NaN, and their weights."""
-    X, extra = filled_in(fit, X)
-    if not np.any(extra):
-        return X, weights
+def more_rows(
+    fit: Fit, X: Array, y: Array, weights: Array | None
+) -> tuple[Array, Array | None, Donors | None]:
+    """Rows that are added to a fit, without NaN, and their weights; and donors, with these rows among them.
+    The fit has not seen them, so their errors tell how far it is off."""
+    if fit.donors is None:
+        return X, weights, None
+    refuse_outside(fit.donors.holes, X)
+    donors, missing = fit.donors.joined(X, fit.rows), fit.donors.holes.missing(X)
+    if not missing.any():
+        return X, weights, donors
+    some, plain = looked_at(missing), _plain(fit.donors)
+    Z, extra = filled(X[some], plain, belief(fit))
+    mean, variance = (of(Z) for of in belief(fit))
+    z2 = (fit.scaling.targets(y[some]) - mean) ** 2 / (variance + extra)
+    Z, extra = filled_alike(X, some, extra, plain)
     noise = np.maximum(fit.noise, np.finfo(np.float64).tiny)
     less = noise / (noise + extra)
-    return X, less if weights is None else weights * less
+    donors = with_more(donors, z2, missing[some])
+    return Z, less if weights is None else weights * less, donors
+
+
+def with_donors(fit: Fit, donors: Donors | None) -> Fit:
+    """The fit, with those of its rows."""
+    return replace(fit, donors=None if donors is None else with_factors(donors, optimism(fit)))

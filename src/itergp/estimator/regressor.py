@@ -17,7 +17,7 @@ from itergp.estimator import fitting
 from itergp.estimator.budgets import Budget
 from itergp.estimator.clock import Clock
 from itergp.estimator.files import about, load_fit, restoring
-from itergp.estimator.filling import RESERVED, checked, filled_rows, more_rows
+from itergp.estimator.filling import RESERVED, checked, filled_rows, more_rows, with_donors
 from itergp.estimator.inputs import (
     check_calibrated,
     check_method,
@@ -222,11 +222,12 @@ class IterGPRegressor(
         if not hasattr(self, "posterior_"):
             return self.fit(X, y, sample_weight=sample_weight)
         with self._changing(self.budget) as (clock, watch):
-            donors = self.fit_.donors
-            X, y = training_data(self, X, y, reset=False, holes=donors is not None)
-            X, weights = more_rows(self.fit_, X, sample_weights(sample_weight, len(X)))
+            X, y = training_data(self, X, y, reset=False, holes=self.fit_.donors is not None)
+            weights = sample_weights(sample_weight, len(X))
             X, y, weights = weighted_rows(X, y, weights)
-            self._fit = replace(fitting.with_rows(self.fit_, X, y, clock, watch, weights), donors=donors)
+            X, weights, donors = more_rows(self.fit_, X, y, weights)
+            found = fitting.with_rows(self.fit_, X, y, clock, watch, weights)
+            self._fit = with_donors(found, donors)
         return self._told_if_interrupted()
 
     def refine(self, budget: Any = None) -> "IterGPRegressor":

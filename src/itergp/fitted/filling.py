@@ -3,12 +3,10 @@
 from itergp.data.donors import Function, filled
 from itergp.data.holes import Holes
 from itergp.errors import InputError
+from itergp.fitted.batches import batch
 from itergp.fitted.fit import Fit
 from itergp.posterior.spread import marginals
 from itergp.validate import Array
-
-BATCH_BYTES = 2**29  # of weights at test points, at once
-MOST = 2**15  # test points at once: the rows near them take 30 MB, and Ctrl-C takes effect in between
 
 
 def known(fit: Fit, X: Array) -> tuple[Array, Array | float]:
@@ -38,19 +36,15 @@ def refuse_outside(holes: Holes, X: Array) -> None:
 
 
 def belief(fit: Fit) -> tuple[Function, Function]:
-    """Mean and variance of the latent function, in scaled units."""
+    """The mean of the function, and the variance of an observation, in scaled units."""
 
     def mean(X: Array) -> Array:
         return marginals(fit.process, fit.scaling.inputs(X), batch(fit), False)[0]
 
     def variance(X: Array) -> Array:
-        found = marginals(fit.process, fit.scaling.inputs(X), batch(fit), True)[1]
+        Z = fit.scaling.inputs(X)
+        found = marginals(fit.process, Z, batch(fit), True)[1]
         assert found is not None
-        return found
+        return found + fit.noise_at(Z)
 
     return mean, variance
-
-
-def batch(fit: Fit) -> int:
-    """How many points are handled at once, so that their weights fit in memory."""
-    return min(MOST, max(256, BATCH_BYTES // (24 * max(1, fit.posterior.rank))))

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from itergp.fitted.filling import batch as batch, filled_in, known
+from itergp.fitted.batches import batch
+from itergp.fitted.filling import filled_in, known
 from itergp.fitted.fit import Fit
 from itergp.fitted.scores import calibrated
 from itergp.fitted.shares import mathematical_factors

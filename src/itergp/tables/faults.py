@@ -43,7 +43,11 @@ class Faults:
         foreign = [j for j in self.kinds if j in self.foreign]
         for j in foreign:
             place, cell = self.foreign[j]
-            also = f" So are cells of {listed([self.names[k] for k in foreign[1:]])}." if foreign[1:] else ""
+            also = (
+                f" Neither are cells of {listed([self.names[k] for k in foreign[1:]])}."
+                if foreign[1:]
+                else ""
+            )
             raise InputError(
                 f"{place}: {cell!r} is {_wrong(cell, self.kinds[j])}.{also} {_hint(cell)}{advice}"
             )

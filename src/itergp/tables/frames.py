@@ -28,7 +28,7 @@ def frame_inputs(layout: Layout, frame: Any, name: str = "X") -> np.ndarray:
     )
     rows = max(map(len, columns), default=0)
     table = Table(**vars(head), columns=columns, lines=range(rows))
-    X, missing, _ = layout.rows(table, "It was a number in the fit.")
+    X, missing, _ = layout.rows(table, "It was one in the fit.")
     if missing.any():
         raise InputError(
             f"{name} has missing values in {missing.sum()} rows, the first is row {missing.argmax()}; the "

@@ -9,6 +9,7 @@ import numpy as np
 from itergp.errors import InputError, StorageError
 from itergp.tables.cells import DAMAGED
 from itergp.tables.columns import columns_of
+from itergp.tables.faults import listed
 from itergp.tables.layout import ADVICE, Layout
 from itergp.tables.notes import Notes
 from itergp.tables.pieces import Pieces
@@ -126,8 +127,11 @@ def training(table: Table, layout: Layout, advice: str = ADVICE, skip_bad: bool 
         table.notes.add("target", said, int(unknown.sum()))
     kept = ~(missing | bad | unknown)
     if not kept.any():
-        why = " ".join(table.notes.sentences())
-        raise InputError(f"{table.path}: no row is left that has the target and all features. Notes: {why}")
+        why, text = " ".join(table.notes.sentences()), layout.without_numbers(table)
+        hint = f"No cell is a number in {listed(text)}: use --categorical or --drop. " if text else ""
+        raise InputError(
+            f"{table.path}: no row is left that has the target and all features. {hint}Notes: {why}"
+        )
     return Training(X[kept], y[kept], kept) if not kept.all() else Training(X, y, kept)
 
 

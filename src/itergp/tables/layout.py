@@ -20,7 +20,7 @@ TAKEN_AS_KNOWN = (
     "known: intervals of such rows can be far too narrow. Fit it again."
 )
 VERSION = 3
-ADVICE = "It was a number in the fit. --skip-bad leaves such rows out."
+ADVICE = "It was one in the fit. --skip-bad leaves such rows out."
 
 
 @dataclass(frozen=True)
@@ -236,6 +236,12 @@ class Layout:
         if not skip_bad:
             check_numbers(table, [j], "The target must be numbers. --skip-bad leaves such rows out.")
         return table.numbers(j).values
+
+    def without_numbers(self, table: Table) -> list[str]:
+        """Columns used as numbers or dates in which no cell is any, though there are some."""
+        places = zip(self.features, self._places(table), strict=True)
+        kinds = [(j, feature.kind) for feature, j in places if feature.categories is None]
+        return [table.names[j] for j, kind in kinds if np.isinf(table.numbers(j, kind).values).all()]
 
     def unknown(self, table: Head) -> list[str]:
         """Columns that are unknown to the model."""
