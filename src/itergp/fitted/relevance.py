@@ -59,7 +59,7 @@ def relevances(fit: Fit) -> list[Relevance]:
 def _values(gram: Gram, scaled: bool) -> tuple[np.ndarray, np.ndarray | None]:
     """Spread / lengthscale where the kernel has one for each feature, the largest 1; and these lengthscales.
 
-    Else how far the correlation falls when a feature moves by one standard deviation from the median.
+    Else the variance of the function's change when a feature moves by one standard deviation from the median.
     """
     kernel, X = gram.kernel, gram.X
     scales = [value for path, value in parameters(kernel).items() if path.endswith("lengthscale")]
@@ -74,6 +74,5 @@ def _values(gram: Gram, scaled: bool) -> tuple[np.ndarray, np.ndarray | None]:
     centre = np.median(X, axis=0)[None, :]
     moved = np.repeat(centre, d, axis=0) + np.diag(X.std(axis=0))
     k = gram.dense(centre, moved)[0]
-    size = np.sqrt(float(kernel.diagonal(centre)[0]) * np.asarray(kernel.diagonal(moved)))
-    fall = 1.0 - np.divide(k, size, out=np.ones(d), where=size > 0)
-    return fall / fall.max() if fall.max() > 0 else np.ones(d), None
+    change = np.maximum(float(kernel.diagonal(centre)[0]) + np.asarray(kernel.diagonal(moved)) - 2 * k, 0.0)
+    return change / change.max() if change.max() > 0 else np.ones(d), None
