@@ -329,11 +329,33 @@ def test_a_tick_ends_a_pass_and_cancels_what_has_not_begun(client, engine):
             raise Stop
 
     ticks, gram = 0, Gram(KERNEL, X, Compute("float64", cache=0, engine=engine))
-    others = set(tasks(client, "add"))
+    others = of_passes(client)
     with pytest.raises(Stop):
         gram.multiply(np.ones((ROWS, 500)), tick)
-    assert soon(lambda: not set(tasks(client, "add")) - others), "what has not begun is still to be done"
+    assert soon(lambda: of_passes(client) <= others), "what has not begun is still to be done"
     np.testing.assert_allclose(gram.multiply(V), alone(V), rtol=0, atol=1e-9)
+
+
+def of_passes(client):
+    """The products of shares, and their sums."""
+    return {*tasks(client, "multiply"), *tasks(client, "total")}
+
+
+def test_workers_have_the_parts_of_two_blocks_of_columns_at_most(client, engine, monkeypatch):
+    """However many columns there are: looked at whenever a result is waited for."""
+    counts, real, others = [], engine._awaited, len(of_passes(client))
+    most = 2 * (SHARES + len(shares.Groups.of(ROWS, SHARES).filled)) + others
+
+    def counted(future, tick):
+        assert soon(lambda: len(of_passes(client)) <= most), "parts that were added still lie there"
+        counts.append(len(of_passes(client)))
+        return real(future, tick)
+
+    monkeypatch.setattr(engine, "_awaited", counted)
+    W = np.random.default_rng(3).standard_normal((ROWS, 300))
+    found = Gram(KERNEL, X, Compute("float64", cache=0, engine=engine)).multiply(W)
+    np.testing.assert_allclose(found, alone(W), rtol=0, atol=1e-9)
+    assert max(counts) > others
 
 
 def test_a_time_budget_is_kept_and_the_posterior_is_valid(engine):
