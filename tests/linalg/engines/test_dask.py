@@ -563,13 +563,16 @@ if __name__ == "__main__":
             assert (gram.multiply(X) == before).all()
         if sys.argv[1] == "failed":
             raise ZeroDivisionError
+        if sys.argv[1] == "terminated":
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["ended", "killed", "failed"])
+@pytest.mark.parametrize("how", ["ended", "killed", "failed", "terminated"])
 def test_no_processes_and_no_files_are_left(tmp_path, how):
-    """After all is done, with a worker killed meanwhile, and after an error."""
+    """After all is done, with a worker killed meanwhile, after an error, and after SIGTERM."""
     (tmp_path / "temporary").mkdir()
     (tmp_path / "program.py").write_text(KILLED)
     process = subprocess.Popen(
@@ -580,7 +583,7 @@ def test_no_processes_and_no_files_are_left(tmp_path, how):
         env=os.environ | {"TMPDIR": str(tmp_path / "temporary")},
     )
     said = process.communicate(timeout=120)[1]
-    assert process.returncode == (how == "failed"), said
+    assert process.returncode == {"failed": 1, "terminated": -signal.SIGTERM}.get(how, 0), said
     assert ("ZeroDivisionError" in said) == (how == "failed")
     assert soon(lambda: not alive(process.pid)), "somebody is left in its session"
     assert list((tmp_path / "temporary").iterdir()) == []
