@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -163,6 +163,28 @@ def test_stored_tiles_change_no_bit(dtype, columns):
         for first, second in found[i::2]:
             np.testing.assert_array_equal(first, found[i][0])
             np.testing.assert_array_equal(second, found[i][0])
+
+
+def test_threads_that_fill_the_same_tiles_at_once_change_no_bit(monkeypatch):
+    """As on a worker with several threads, which have the blocks of columns of one share at once. Both find
+    no space for tiles, and the second one is slow to fill its own when the third comes."""
+    X, V = data(2000, 3)
+    rows, share, calls, real = groups_of(X, "float64", 2), shares.Share(0, 0, 10**9), [], shares.Upper._store
+    expected = multiplied(shares.Share(0, 0, 0), rows, V)
+
+    def at_once(self, *what):
+        self._stored = self._stored if self._filled else None
+        tiles, offsets = real(self, *what)
+        if not self._filled:
+            tiles.fill(np.nan)
+            time.sleep(0.2 * len(calls))
+        calls.append(self)
+        return tiles, offsets
+
+    monkeypatch.setattr(shares.Upper, "_store", at_once)
+    with ThreadPoolExecutor(2) as pool:
+        for found in pool.map(lambda _: multiplied(share, rows, V), range(3)):
+            np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("budget", [0, 2 * 10**6, 10**9])
