@@ -65,7 +65,7 @@ def duration(seconds):
 
 def gigabytes(n, columns):
     """Of one of ten workers."""
-    held = placement.of_pass(n, FEATURES, columns, 4, 1, shared(10)[1] / 10) / 1e9
+    held = placement.of_pass(placement.Inputs.of((n, FEATURES)), columns, 4, 1, shared(10)[1] / 10) / 1e9
     return f"{held:,.0f}" if held >= 10 else f"{held:.2g}"
 
 

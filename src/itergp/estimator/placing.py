@@ -14,4 +14,5 @@ def place(plan: Plan, budget: Budget, watch: Watch) -> None:
         return
     policy = plan.policy
     none = without_passes(n, budget) if isinstance(policy, str) else getattr(policy, "few_rows", False)
-    watch.placed(engine, engine.placement(n, d, targets, 0 if none else targets))
+    columns, kernel = 0 if none else targets, plan.start.kernel
+    watch.placed(engine, engine.placement(n, d, targets, columns, kernel))

@@ -32,7 +32,7 @@ from itergp import (
 )
 from itergp.data.rows import merge_rows, unmerged
 from itergp.learning.neighbours import NeighbourLikelihood
-from itergp.linalg.engines import batches, cluster, dask as engine_file, sums
+from itergp.linalg.engines import batches, cluster, dask as engine_file, placement, sums
 from itergp.linalg.gram import Gram
 from itergp.posterior import spread
 from itergp.posterior.targets import TargetPosterior
@@ -140,6 +140,17 @@ def test_nearest_earlier_rows_are_those_of_one_process(engine, by_trees, some):
     chosen = np.sort(np.random.default_rng(3).choice(ROWS, some, replace=False))
     found = engine.earlier(X, 10, chosen, by_trees)
     np.testing.assert_array_equal(found, engine._native.earlier(X, 10, chosen, by_trees))
+
+
+def test_an_engine_that_was_pickled_searches_and_evaluates_like_the_one_that_it_was(engine):
+    """It knows no workers before it first asks for them."""
+    copied, chosen = pickle.loads(pickle.dumps(engine)), np.arange(100, 300)
+    try:
+        found = copied.earlier(X, 10, chosen, False)
+        np.testing.assert_array_equal(found, engine._native.earlier(X, 10, chosen, False))
+        assert numbers(objective(copied)(AFTER, 0.02)) == numbers(objective("native")(AFTER, 0.02))
+    finally:
+        copied.client.close()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -559,7 +570,9 @@ def small(engine, memory):
 
 def test_what_does_not_fit_is_refused_with_both_numbers_before_it_is_sent(engine, monkeypatch):
     monkeypatch.setattr(engine, "_workers", small(engine, 10**5))
-    with pytest.raises(MemoryLimitError, match=r"Data of 0\.\d+ MB would lie on worker tcp://.* has 0\.1 MB"):
+    with pytest.raises(
+        MemoryLimitError, match=r"Learning from 4,500 rows needs about .* tcp://.* has 0\.1 MB"
+    ):
         engine.summed_likelihood(KERNEL, 0.01, objective("native")._conditionals)
     there = posterior("native")
     there.problem.gram.engine = engine
@@ -596,13 +609,43 @@ def test_a_cache_that_does_not_fit_beside_the_data_is_refused_with_one_that_does
 
 
 def test_the_placement_of_a_fit_is_what_workers_then_hold(engine, monkeypatch):
-    """Its number for learning, against what was sent and is kept: rows once, and a part of the neighbours."""
+    """Its number for learning, against what was sent and is kept: rows once, a part of the neighbours, and
+    features, with three times as many while they are made."""
     monkeypatch.setattr(engine, "_workers", small(engine, 10**9))
     words = engine.placement(ROWS, D, 2, 0)
-    assert words.startswith("3 workers, each holds 0.51 MB while learning, of 1 GB")
+    assert words.startswith("3 workers, each holds 0.83 MB while learning, of 1 GB")
     rows, features, neighbours = X.nbytes + Y.nbytes + 8 * ROWS, X.nbytes, 4 * ROWS * 31 / 3
-    assert round((rows + features + neighbours) / 1e6, 2) == 0.51
+    assert round((rows + 4 * features + neighbours) / 1e6, 2) == 0.83
     assert "for passes of few columns, up to 0.25 GB of stored tiles" in engine.placement(ROWS, D, 2, 1)
+    both = engine.placement(ROWS, D, 2, 0, KERNEL)  # a part with features in tiles, and a linear one
+    assert f"each holds {(rows + 8 * features + neighbours) / 1e6:.2g} MB while learning" in both
+
+
+def test_features_of_all_parts_of_a_kernel_are_counted():
+    """Against those that are made for a pass, of whole blocks of rows."""
+    inputs = np.random.default_rng(5).uniform(-1, 1, (2048, D))
+    kernel = KERNEL + Periodic(0.8, 2.0) + Matern32(0.5)
+    rows = shares.Rows(kernel, inputs, "float64", shares._tiles.instruction_set(), 2)
+    made = sum(part.nbytes for group in (0, 1) for part in rows.features(group))
+    counted = placement.Inputs.of(inputs.shape, kernel)
+    assert 8 * 2048 * counted.tiles == made == 8 * 2048 * 4 * D  # a periodic kernel has two for each input
+    assert counted.linear == D
+    assert placement.of_pass(counted, 0, 8, 1, 1.0) == inputs.nbytes + made
+
+
+def test_features_of_two_evaluations_are_never_held_at_once(monkeypatch):
+    held, real = [], kept.scaled_inputs
+    rows, some = kept.Observations(X, Y, np.ones(ROWS)), np.arange(50, 60, dtype=np.int32)
+
+    def counted(parts, inputs):
+        held.append(rows._last)
+        return real(parts, inputs)
+
+    monkeypatch.setattr(kept, "scaled_inputs", counted)
+    asked = [(KERNEL, 0.01), (AFTER, 0.02)]
+    for one in (asked[0], asked[0], asked[1]):
+        rows.sums(one, some, np.tile(np.arange(12, dtype=np.int32), (10, 1)))
+    assert held == [None, None]
 
 
 def test_activity_says_who_works_and_what_was_moved(engine):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -163,6 +163,28 @@ def test_stored_tiles_change_no_bit(dtype, columns):
         for first, second in found[i::2]:
             np.testing.assert_array_equal(first, found[i][0])
             np.testing.assert_array_equal(second, found[i][0])
+
+
+def test_threads_that_fill_the_same_tiles_at_once_change_no_bit(monkeypatch):
+    """As on a worker with several threads, which have the blocks of columns of one share at once. Both find
+    no space for tiles, and the second one is slow to fill its own when the third comes."""
+    X, V = data(2000, 3)
+    rows, share, calls, real = groups_of(X, "float64", 2), shares.Share(0, 0, 10**9), [], shares.Upper._store
+    expected = multiplied(shares.Share(0, 0, 0), rows, V)
+
+    def at_once(self, *what):
+        self._stored = self._stored if self._filled else None
+        tiles, offsets = real(self, *what)
+        if not self._filled:
+            tiles.fill(np.nan)
+            time.sleep(0.2 * len(calls))
+        calls.append(self)
+        return tiles, offsets
+
+    monkeypatch.setattr(shares.Upper, "_store", at_once)
+    with ThreadPoolExecutor(2) as pool:
+        for found in pool.map(lambda _: multiplied(share, rows, V), range(3)):
+            np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("budget", [0, 2 * 10**6, 10**9])
@@ -329,11 +351,33 @@ def test_a_tick_ends_a_pass_and_cancels_what_has_not_begun(client, engine):
             raise Stop
 
     ticks, gram = 0, Gram(KERNEL, X, Compute("float64", cache=0, engine=engine))
-    others = set(tasks(client, "add"))
+    others = of_passes(client)
     with pytest.raises(Stop):
         gram.multiply(np.ones((ROWS, 500)), tick)
-    assert soon(lambda: not set(tasks(client, "add")) - others), "what has not begun is still to be done"
+    assert soon(lambda: of_passes(client) <= others), "what has not begun is still to be done"
     np.testing.assert_allclose(gram.multiply(V), alone(V), rtol=0, atol=1e-9)
+
+
+def of_passes(client):
+    """The products of shares, and their sums."""
+    return {*tasks(client, "multiply"), *tasks(client, "total")}
+
+
+def test_workers_have_the_parts_of_two_blocks_of_columns_at_most(client, engine, monkeypatch):
+    """However many columns there are: looked at whenever a result is waited for."""
+    counts, real, others = [], engine._awaited, len(of_passes(client))
+    most = 2 * (SHARES + len(shares.Groups.of(ROWS, SHARES).filled)) + others
+
+    def counted(future, tick):
+        assert soon(lambda: len(of_passes(client)) <= most), "parts that were added still lie there"
+        counts.append(len(of_passes(client)))
+        return real(future, tick)
+
+    monkeypatch.setattr(engine, "_awaited", counted)
+    W = np.random.default_rng(3).standard_normal((ROWS, 300))
+    found = Gram(KERNEL, X, Compute("float64", cache=0, engine=engine)).multiply(W)
+    np.testing.assert_allclose(found, alone(W), rtol=0, atol=1e-9)
+    assert max(counts) > others
 
 
 def test_a_time_budget_is_kept_and_the_posterior_is_valid(engine):
@@ -541,13 +585,16 @@ if __name__ == "__main__":
             assert (gram.multiply(X) == before).all()
         if sys.argv[1] == "failed":
             raise ZeroDivisionError
+        if sys.argv[1] == "terminated":
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["ended", "killed", "failed"])
+@pytest.mark.parametrize("how", ["ended", "killed", "failed", "terminated"])
 def test_no_processes_and_no_files_are_left(tmp_path, how):
-    """After all is done, with a worker killed meanwhile, and after an error."""
+    """After all is done, with a worker killed meanwhile, after an error, and after SIGTERM."""
     (tmp_path / "temporary").mkdir()
     (tmp_path / "program.py").write_text(KILLED)
     process = subprocess.Popen(
@@ -558,7 +605,7 @@ def test_no_processes_and_no_files_are_left(tmp_path, how):
         env=os.environ | {"TMPDIR": str(tmp_path / "temporary")},
     )
     said = process.communicate(timeout=120)[1]
-    assert process.returncode == (how == "failed"), said
+    assert process.returncode == {"failed": 1, "terminated": -signal.SIGTERM}.get(how, 0), said
     assert ("ZeroDivisionError" in said) == (how == "failed")
     assert soon(lambda: not alive(process.pid)), "somebody is left in its session"
     assert list((tmp_path / "temporary").iterdir()) == []

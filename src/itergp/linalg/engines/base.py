@@ -330,9 +330,9 @@ class Engine(ABC):
         in this process."""
         return 1.0
 
-    def placement(self, n: int, d: int, targets: int, columns: int) -> str:
+    def placement(self, n: int, d: int, targets: int, columns: int, kernel: Kernel | None = None) -> str:
         """What each worker will hold for a fit; raises MemoryLimitError if that does not fit. `columns` is
-        the least that a pass has, 0 if there is none."""
+        the least that a pass has, 0 if there is none; `kernel` is where learning begins, if that is known."""
         return ""
 
     def activity(self) -> str:

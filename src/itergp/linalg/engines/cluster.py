@@ -83,7 +83,7 @@ def local_cluster(workers: int | None = None) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     log = logging.getLogger("distributed")
-    with contextlib.ExitStack() as stack:
+    with _ended_by_signals() as deaf, contextlib.ExitStack() as stack:
         stack.callback(log.setLevel, log.level)
         folder = stack.enter_context(TemporaryDirectory(prefix="itergp-", ignore_cleanup_errors=True))
         with _unheard_by_children(), dask.config.set({"temporary-directory": folder}):
@@ -96,10 +96,46 @@ def local_cluster(workers: int | None = None) -> Iterator[Any]:
             )
         stack.enter_context(started)
         client = stack.enter_context(Client(started, set_as_default=False))
+        stack.callback(deaf)
         try:
             yield client
         finally:  # a model may outlive its cluster: Dask would warn of data that go with the last worker
             log.setLevel(logging.CRITICAL)
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[Callable[[], None]]:
+    """SIGTERM and SIGHUP, which end a process at once, first end the block as Ctrl-C does, with all that it
+    has started. Yields a function after whose call no signal is heard, so that nothing is left half ended."""
+    main, heard = threading.current_thread() is threading.main_thread(), list[int]()
+    found = {
+        name: getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP", "SIGINT")
+    }  # Windows lacks one
+    before = {number: signal.getsignal(number) for number in found.values() if main and number is not None}
+    default = [number for number, handler in before.items() if handler is signal.SIG_DFL]
+
+    def end(number: int, _: Any) -> None:
+        heard.append(number)
+        raise KeyboardInterrupt
+
+    def deaf() -> None:
+        for number, handler in before.items():
+            if number in default or callable(handler):
+                signal.signal(number, lambda *_: None)
+
+    try:
+        for number in default:
+            signal.signal(number, end)
+        yield deaf
+    except KeyboardInterrupt:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        raise
+    finally:
+        for number, handler in before.items():
+            if number in default or callable(handler):
+                signal.signal(number, handler)
 
 
 @contextlib.contextmanager

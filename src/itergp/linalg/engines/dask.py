@@ -28,7 +28,9 @@ from itergp.linalg.engines.conditionals import Conditionals
 from itergp.linalg.engines.dask_shards import Workers
 from itergp.linalg.engines.here import NativeHere
 from itergp.linalg.engines.placement import (
+    Inputs,
     Placement,
+    of_learning,
     of_pass,
     of_tiles,
     require_room,
@@ -217,12 +219,13 @@ class DaskEngine(NativeHere):
         from itergp.linalg.engines.native.shares import Rows, Share, column_groups
 
         client, groups, out = self.client, placed.groups, np.empty(V.shape)
-        pairs, made = list(zip(groups.shares, placed.shares, placed.homes, strict=True)), []
+        pairs = list(zip(groups.shares, placed.shares, placed.homes, strict=True))
+        under_way: deque[list[Any]] = deque(maxlen=2)  # this block and the next: a result that has come goes,
+        # and so do parts that were added, of which only the scheduler knows
 
         def submit(home: list[str], function: Callable[..., Any], *what: Any) -> Any:
             where = {"workers": home, "allow_other_workers": True, "pure": False}
-            made.append(client.submit(function, *what, **where))
-            return made[-1]
+            return client.submit(function, *what, **where)
 
         def multiplied(V: np.ndarray) -> list[Any]:
             """For each group its rows of the product, added where its share with itself is."""
@@ -234,10 +237,15 @@ class DaskEngine(NativeHere):
             ]
             own = [[k for k, (pair, *_) in enumerate(pairs) if group in pair] for group in groups.filled]
             homes = [placed.homes[which[group]] for group, which in enumerate(own)]
-            return [
-                submit(home, Rows.total, placed.rows[home[0]], group, V.shape[1], *(parts[k] for k in which))
-                for group, (which, home) in enumerate(zip(own, homes, strict=True))
-            ]
+            under_way.append(
+                [
+                    submit(
+                        home, Rows.total, placed.rows[home[0]], group, V.shape[1], *(parts[k] for k in which)
+                    )
+                    for group, (which, home) in enumerate(zip(own, homes, strict=True))
+                ]
+            )
+            return under_way[-1]
 
         try:
             for columns, totals in _ahead(column_groups(V.shape[1]), lambda some: multiplied(V[:, some])):
@@ -247,7 +255,7 @@ class DaskEngine(NativeHere):
                     out[groups.rows(group), columns] = found
             return out
         except BaseException:  # the time is over, or Ctrl-C: what has not begun does not begin
-            client.cancel(made, force=True)
+            client.cancel([total for block in under_way for total in block], force=True)
             raise
 
     def watch(self, tick: Tick) -> Tick:
@@ -312,7 +320,7 @@ class DaskEngine(NativeHere):
 
         if not self.address or chosen.size * len(F) <= LOCAL_SEARCH:
             return self._native.earlier(F, count, chosen, by_trees, threads, tick)
-        slots = sum(worker.threads for worker in self._workers.values())
+        slots = sum(worker.threads for worker in self.workers_now(tick).values())
         pieces = np.array_split(chosen, max(PIECES * slots, chosen.size // ROWS))
         rows = kept.Searched(F, count, by_trees)
         return np.concatenate(self._batches.each(kept.earlier, rows, pieces, tick))
@@ -333,6 +341,10 @@ class DaskEngine(NativeHere):
             return self._native.summed_likelihood(kernel, noise, given, threads, tick)
 
         def placed() -> tuple[Any, list[tuple[np.ndarray, ...]]]:
+            rows, m = Inputs.of(given.X.shape, kernel), given.J.shape[1]
+            for worker in self._workers.values():
+                needed = of_learning(rows, given.y.shape[1], m, len(self._workers))
+                require_room(worker, f"Learning from {rows.n:,} rows", needed)
             pieces: list[tuple[np.ndarray, ...]]
             pieces = [(given.rows[some], given.J[some]) for some in batches(len(given.rows))]
             return kept.Observations(given.X, given.y, given.share), pieces
@@ -363,14 +375,15 @@ class DaskEngine(NativeHere):
         there = self._batches.each(kept.passes_per_second, rows, slots * [np.zeros(0)], no_tick)
         return sum(there) / kept.passes_per_second(rows)
 
-    def placement(self, n: int, d: int, targets: int, columns: int) -> str:
+    def placement(self, n: int, d: int, targets: int, columns: int, kernel: Kernel | None = None) -> str:
         if not self.address:
             return ""
         from itergp.linalg.engines.native.shares import Groups
 
         found, p = self.workers_now(no_tick), Groups.of(n, self.shares).p
         tiles = self._tiles_per_worker(found)
-        each = [Placement.on(one, n, d, targets, columns, len(found), p, tiles) for one in found.values()]
+        rows = Inputs.of((n, d), kernel)
+        each = [Placement.on(one, rows, targets, columns, len(found), p, tiles) for one in found.values()]
         for one in each:
             one.check(n)
         return sentence(each, tiles)
@@ -432,7 +445,7 @@ def _ahead(blocks: list[slice], begin: Callable[[slice], list[Any]]) -> Iterator
 def _require_room(worker: cluster.Worker, work: Pass, groups: int, workers: int, cache: int) -> None:
     from itergp.linalg.engines.native.shares import COLUMNS
 
-    (n, d), columns, itemsize = work.X.shape, min(work.V.shape[1], COLUMNS), work.dtype.itemsize
-    needed = of_pass(n, d, columns, itemsize, worker.threads, groups / workers)
-    require_room(worker, f"A pass over {n:,} rows", needed)
-    require_room_for_tiles(worker, needed, of_tiles(n, itemsize, cache, workers))
+    rows, columns, itemsize = Inputs.of(work.X.shape, work.kernel), work.V.shape[1], work.dtype.itemsize
+    needed = of_pass(rows, min(columns, COLUMNS), itemsize, worker.threads, groups / workers)
+    require_room(worker, f"A pass over {rows.n:,} rows", needed)
+    require_room_for_tiles(worker, needed, of_tiles(rows.n, itemsize, cache, workers))

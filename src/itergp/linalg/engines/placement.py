@@ -3,8 +3,12 @@ not fit."""
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from itergp.errors import MemoryLimitError
 from itergp.linalg.engines.cluster import Worker
+from itergp.linalg.pieces import ROWS as ROWS_AT_ONCE
+from itergp.prior.kernel import Kernel
 
 ROOM = 0.7  # of a worker's memory that data may take,
 WITH_TILES = 0.95  # and data with stored tiles
@@ -22,15 +26,15 @@ class Placement:
 
     @staticmethod
     def on(
-        worker: Worker, n: int, d: int, targets: int, columns: int, workers: int, groups: int, cache: int
+        worker: Worker, rows: "Inputs", targets: int, columns: int, workers: int, groups: int, cache: int
     ) -> "Placement":
-        """Rows, their features, targets and shares of the noise, and its part of the neighbours; for passes
-        what `of_pass` says, and tiles up to `cache`. No columns: no pass."""
-        rows, neighbours = 8.0 * n * (2 * d + targets + 1), 4.0 * n * (NEIGHBOURS + 1) / workers
+        """For learning what `of_learning` says; for passes what `of_pass` says, and tiles up to `cache`. No
+        columns: no pass."""
+        learning = of_learning(rows, targets, NEIGHBOURS, workers)
         if not columns:
-            return Placement(worker, rows + neighbours, 0.0, 0.0)
-        passes = of_pass(n, d, columns, 8, worker.threads, groups / workers)
-        return Placement(worker, rows + neighbours, passes, of_tiles(n, 8, cache, workers))
+            return Placement(worker, learning, 0.0, 0.0)
+        passes = of_pass(rows, columns, 8, worker.threads, groups / workers)
+        return Placement(worker, learning, passes, of_tiles(rows.n, 8, cache, workers))
 
     @property
     def needed(self) -> float:
@@ -61,10 +65,42 @@ def require_room_for_tiles(worker: Worker, data: float, tiles: float) -> None:
         )
 
 
-def of_pass(n: int, d: int, columns: int, itemsize: int, threads: int, parts: float) -> float:
+@dataclass(frozen=True)
+class Inputs:
+    """n rows with d inputs and the features of all terms of a kernel: those of `tiles`, and linear ones."""
+
+    n: int
+    d: int
+    tiles: int
+    linear: int = 0
+
+    @staticmethod
+    def of(shape: tuple[int, ...], kernel: Kernel | None = None) -> "Inputs":
+        """Without a kernel, which may not be chosen yet: those of one term."""
+        from itergp.linalg.engines.native.leaves import leaves
+
+        n, d = shape
+        if kernel is None:
+            return Inputs(n, d, d)
+        counts = [0, 0]
+        for leaf in leaves(kernel) or []:
+            counts[leaf.linear] += leaf.features(np.zeros((1, d))).shape[1]
+        return Inputs(n, d, *counts)
+
+
+def of_learning(rows: Inputs, targets: int, neighbours: int, workers: int) -> float:
+    """Rows, targets, shares of the noise and its part of the neighbours; and features: all of them, and three
+    times those of some rows, of which they are made."""
+    n, features = rows.n, rows.tiles + rows.linear
+    data = 8.0 * n * (rows.d + targets + 1) + 4.0 * n * (neighbours + 1) / workers
+    return data + 8.0 * features * (n + 3 * min(n, ROWS_AT_ONCE))
+
+
+def of_pass(rows: Inputs, columns: int, itemsize: int, threads: int, parts: float) -> float:
     """The inputs and their features; of this block of columns and the next one V, and its own parts of K V,
     each as large as K V if they are put together; and for each thread those that it adds."""
-    return 16.0 * n * d + float(n) * columns * (2 * (itemsize + 8 * parts) + 16 * threads)
+    of_columns = columns * (2 * (itemsize + 8 * parts) + 16 * threads)
+    return float(rows.n) * (8 * (rows.d + rows.tiles) + of_columns)
 
 
 def of_tiles(n: int, itemsize: int, cache: int, workers: int) -> float:

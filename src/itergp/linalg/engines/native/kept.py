@@ -48,6 +48,7 @@ class Observations:
             if self._last is None or self._last[0] is not asked:
                 parts = differentiable_leaves(asked[0])
                 assert parts  # checked before it was sent
+                self._last = None  # not those of two evaluations at once
                 self._last = asked, parts, scaled_inputs(parts, self.data[0])
             return self._last[1:]
 

@@ -8,6 +8,7 @@ on where or when a share is computed; and appended rows change no bit of what th
 other engines. Everything here may run in another process than the one that asks for it.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import isqrt
 from threading import Lock
@@ -145,10 +146,15 @@ class Upper:
     def __init__(self, i: int, j: int, budget: int) -> None:
         self.i, self.j, self.budget = i, j, budget
         self._stored: tuple[np.ndarray, np.ndarray] | None = None  # tiles in streaming order, offsets
-        self._filled = False
+        self._filled, self._filling = False, Lock()
 
     def add(self, rows: Rows, V: dict[int, np.ndarray], out: dict[int, np.ndarray], first: int) -> None:
-        """Their products, from both sides."""
+        """Their products, from both sides. The next block of columns may come meanwhile, in another thread:
+        it waits until tiles that are to be kept are all there."""
+        with self._filling if self.budget and not self._filled else nullcontext():
+            self._add(rows, V, out, first)
+
+    def _add(self, rows: Rows, V: dict[int, np.ndarray], out: dict[int, np.ndarray], first: int) -> None:
         pair, after = (self.i, self.j), int(self.j < self.i)
         start = [rows.groups.first(group, first) for group in pair]
         tiles, offsets = self._store(len(V[self.i]), len(V[self.j]) // BLOCK - after, rows.dtype, first)
