@@ -616,7 +616,7 @@ def test_the_placement_of_a_fit_is_what_workers_then_hold(engine, monkeypatch):
     assert words.startswith("3 workers, each holds 0.83 MB while learning, of 1 GB")
     rows, features, neighbours = X.nbytes + Y.nbytes + 8 * ROWS, X.nbytes, 4 * ROWS * 31 / 3
     assert round((rows + 4 * features + neighbours) / 1e6, 2) == 0.83
-    assert "for passes of few columns, up to 0.25 GB of stored tiles" in engine.placement(ROWS, D, 2, 1)
+    assert "for passes of few columns, up to 27 MB of stored tiles" in engine.placement(ROWS, D, 2, 1)
     both = engine.placement(ROWS, D, 2, 0, KERNEL)  # a part with features in tiles, and a linear one
     assert f"each holds {(rows + 8 * features + neighbours) / 1e6:.2g} MB while learning" in both
 

@@ -255,7 +255,8 @@ class DaskEngine(NativeHere):
                     out[groups.rows(group), columns] = found
             return out
         except BaseException:  # the time is over, or Ctrl-C: what has not begun does not begin
-            client.cancel([total for block in under_way for total in block], force=True)
+            if client.status == "running":  # without a scheduler nobody would hear of it
+                client.cancel([total for block in under_way for total in block], force=True)
             raise
 
     def watch(self, tick: Tick) -> Tick:
@@ -386,7 +387,7 @@ class DaskEngine(NativeHere):
         each = [Placement.on(one, rows, targets, columns, len(found), p, tiles) for one in found.values()]
         for one in each:
             one.check(n)
-        return sentence(each, tiles)
+        return sentence(each)
 
     def activity(self) -> str:
         if not self.address:

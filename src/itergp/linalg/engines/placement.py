@@ -108,12 +108,15 @@ def of_tiles(n: int, itemsize: int, cache: int, workers: int) -> float:
     return min(float(cache), itemsize * float(n) * n / 2 / workers)
 
 
-def sentence(placements: list[Placement], tiles: int) -> str:
+def sentence(placements: list[Placement]) -> str:
     """Of the worker that has most to hold; the others have the same data and fewer threads."""
     most = max(placements, key=lambda one: one.needed)
     held = [f"{size(most.learning)} while learning"]
     if most.passes:
-        held += [f"{size(most.passes)} for passes of few columns", f"up to {size(tiles)} of stored tiles"]
+        held += [
+            f"{size(most.passes)} for passes of few columns",
+            f"up to {size(most.tiles)} of stored tiles",
+        ]
     memory = f"of {size(most.worker.memory)}" if most.worker.memory else "with no limit of memory"
     count = f"{len(placements)} worker{'s' if len(placements) > 1 else ''}"
     return f"{count}, each holds {', '.join(held)}, {memory}"
