@@ -411,6 +411,21 @@ def test_what_does_not_fit_on_a_worker_is_refused_with_its_numbers(engine, monke
         engine.columns(N).append(np.ones((N, 3)))
 
 
+def test_memory_that_is_free_a_moment_later_is_waited_for(engine, monkeypatch):
+    """As that of the parts of a pass, which a worker told of before it let them go."""
+    real, looks = cluster.workers, []
+
+    def at_first_full(client):
+        looks.append(client)
+        limit = {"memory_limit": 10**8} if len(looks) < 4 else {}
+        return {name: {**worker, **limit} for name, worker in real(client).items()}
+
+    columns = engine.columns(N).append(np.ones((N, 3)))
+    monkeypatch.setattr(cluster, "workers", at_first_full)
+    assert columns.append(np.ones((N, 2))).size == 5
+    assert len(looks) >= 4
+
+
 def test_the_numbers_leave_the_workers_with_the_last_reference(client, engine):
     def shards_there():
         keys = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))

@@ -32,6 +32,7 @@ FULL = 0.93  # of a worker's memory that shards may bring it to
 POLL = 0.001, 0.05  # seconds between two looks at tasks: at first, and at most
 LOOK = 0.5  # seconds between two looks at who is there
 PAUSED = 60.0  # seconds that a worker may be paused
+TOLD = 3  # more looks at the memory of workers, a second apart: what a pass took may not be free yet
 
 Result = TypeVar("Result")
 Info = dict[str, dict[str, Any]]  # what the scheduler knows of each worker, by address
@@ -190,15 +191,20 @@ class Workers(Place):
         return info
 
     def _require_room(self, info: Info, more: float) -> None:
-        """Raise if so many more bytes do not fit on some worker."""
-        for address, worker in info.items():
-            limit, used = worker.get("memory_limit") or np.inf, worker.get("metrics", {}).get("memory", 0)
-            if used + more > FULL * limit:
-                raise MemoryLimitError(
-                    f"Worker {address} uses {used / 1e9:.2g} of {limit / 1e9:.2g} GB, and {more / 1e9:.2g} "
-                    "GB more of the basis do not fit. Add workers and fit again, with the same checkpoint if "
-                    "there is one; or ask for fewer actions."
-                )
+        """Raise if so many more bytes do not fit on some worker, and that stays so."""
+        full = _full(info, more)
+        for _ in range(TOLD):
+            if full is None:
+                return
+            time.sleep(1.0)
+            full = _full(self._info(), more)
+        if full is not None:
+            address, used, limit = full
+            raise MemoryLimitError(
+                f"Worker {address} uses {used / 1e9:.2g} of {limit / 1e9:.2g} GB, and {more / 1e9:.2g} GB "
+                "more of the basis do not fit. Add workers and fit again, with the same checkpoint if there "
+                "is one; or ask for fewer actions."
+            )
 
     def _settled(self, values: Sequence[Any], held: Sequence[Copies]) -> None:
         """Wait until all of them are there; they stay there."""
@@ -259,6 +265,15 @@ def _dealt_out(workers: list[str], shards: int) -> list[list[str]]:
         homes.append(sorted([workers[j] for j in order], key=lambda home: load[home])[:COPIES])
         load.update(homes[-1])
     return homes
+
+
+def _full(info: Info, more: float) -> tuple[str, float, float] | None:
+    """A worker on which so many more bytes do not fit, with what it uses and may use, as it last told."""
+    for address, worker in info.items():
+        limit, used = worker.get("memory_limit") or np.inf, worker.get("metrics", {}).get("memory", 0)
+        if used + more > FULL * limit:
+            return address, used, limit
+    return None
 
 
 def _most_added(held: Sequence[Copies], given: Sequence[np.ndarray]) -> int:
