@@ -46,7 +46,6 @@ from common import print_table, synthetic
 from itergp import (
     Compute,
     DaskEngine,
-    IterGPRegressor,
     Matern32,
     MaxActions,
     Prior,
@@ -219,6 +218,8 @@ FITS = {  # what is fitted, and what runs on the workers most of the time
 
 def budgets(given):
     """Fits that are ended by their budgets, and by Ctrl-C."""
+    from itergp import IterGPRegressor  # not above: workers import this file, and 110 MB for nothing
+
     X, y = synthetic(given.rows)[:2]
     warnings.simplefilter("ignore")
     rows = []
