@@ -105,7 +105,7 @@ def unit_of(cell: str) -> str:
     before, _, after = text.partition(unit) if unit else ("", "", "")
     rest = before.strip(_SPACES) + after.strip(_SPACES)
     apart = before.endswith(tuple(_SPACES)) or after.startswith(tuple(_SPACES))
-    if before.strip("+-" + _SPACES) and after or not (apart or _has_sign(unit)):
+    if (before.strip("+-" + _SPACES) and after) or not (apart or _has_sign(unit)):
         return ""
     known = is_undecided(rest) or any(number(rest, decimal) is not None for decimal in DECIMALS)
     return unit if known else ""
