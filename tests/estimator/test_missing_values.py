@@ -335,6 +335,15 @@ def test_a_category_that_may_be_missing_has_its_name_in_the_report(tmp_path):
         assert one["features"]["colour"] == (kind[one["row"]] or "missing")
 
 
+def test_hyper_parameters_of_inputs_that_say_nothing_are_marked(model):
+    """An input that says what is missing is always 0 where that tells nothing, so its lengthscale is not
+    learned."""
+    assert not model.posterior_.problem.X[:, 1].any()
+    rows = numbers(model.fit_, feature_names=model.table_.inputs)["hyperparameters"]
+    idle = [row["words"] for row in rows if "of no effect" in row["words"]]
+    assert idle == ["the lengthscale of a is missing; of no effect, since that input is 0 in every row"]
+
+
 def test_lengthscales_on_the_command_line_are_those_of_columns_too(model, tmp_path):
     from itergp.cli.measuring import described
 
