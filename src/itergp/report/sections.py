@@ -151,8 +151,9 @@ SECTIONS = (
         "Relevance of the features",
         parts.relevance,
         "One over the lengthscale, relative to the largest: along a relevant feature the function changes "
-        "quickly. For a kernel without a lengthscale for each feature: how far the correlation falls over "
-        "one standard deviation of the feature. Whether a value is missing counts with its column.",
+        "quickly. For a kernel without one lengthscale for each feature: how far the predicted mean moves "
+        "when the feature moves by one standard deviation. Whether a value is missing counts with its "
+        "column.",
         {"relevance": fitted.relevance},
     ),
     Section(
