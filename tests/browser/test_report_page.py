@@ -229,6 +229,31 @@ def test_a_phone_shows_the_page_without_sideways_scrolling_and_redraws_when_turn
     assert page.evaluate("document.documentElement.scrollWidth") == 844
 
 
+DATED = (
+    "day: day of year",
+    "day: days since 2023-01-02",
+    "floor area",
+    "day: weekday",
+    "temperature outside °C",
+)
+CUT = "all => all.filter(node => node.scrollHeight > node.clientHeight + 1).map(node => node.textContent)"
+
+
+@pytest.mark.parametrize("width", [PHONE, 1280])
+def test_names_of_columns_of_a_table_with_dates_are_not_cut(show, width):
+    """Neither above the worst points nor where a line is held, where six of them stand."""
+    numbers = made_up(positions=3)
+    target = numbers["targets"][0]
+    held = ", ".join(f"{name} = 12.289" for name in (*DATED, "city"))
+    for line in target["slices"]:
+        line["held_at"] = f"Other features at their median, categories as in most rows: {held}."
+    for point in target["worst"]:
+        point["features"] = dict.fromkeys(DATED, 1.25)
+    page = show(numbers, width=width).page
+    assert page.locator("[aria-labelledby=h-worst] th .name").evaluate_all(CUT) == []
+    assert page.locator("#slices .held").evaluate_all(CUT) == []
+
+
 CONTRASTS = """() => {
     const channels = text => (text.match(/[\\d.]+/g) ?? []).map(Number);
     const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)

@@ -237,7 +237,7 @@ def matern32(monkeypatch):
 
 @pytest.mark.parametrize("share", [False, True], ids=["one for each feature", "one for all features"])
 def test_the_summary_ranks_features_whatever_kernel_was_chosen(share, folder, tmp_path, monkeypatch):
-    """By how far the correlation falls where they have no lengthscales of their own."""
+    """By how far the predicted mean moves where they have no lengthscales of their own."""
     kernel = 1.0 * RBF(1.0) + 0.5 * Linear(5.0) if share else 1.0 * RBF(np.array([0.5, 5.0, 50.0, 50.0]))
     monkeypatch.setattr(
         "itergp.estimator.hyperparameters.choose_rows",
@@ -250,7 +250,7 @@ def test_the_summary_ranks_features_whatever_kernel_was_chosen(share, folder, tm
     assert {row["name"] for row in features} == {"size", "heat", "colour=blue", "colour=red"}
     assert [row["lengthscale"] is None for row in features] == [share] * 4
     text = re.sub(r"\s+", " ", succeed(*fit).stdout)
-    assert ("how far the kernel's correlation falls" in text) == share
+    assert ("how far the predicted mean moves" in text) == share
     assert ("lengthscale relevance" in text) == (not share)  # no empty column
     assert ("Lengthscales are in the units" in text) == (not share)
     assert "colour=red" in text

@@ -275,6 +275,75 @@ def test_the_report_has_columns_and_no_inputs_that_say_what_is_missing(tmp_path)
     assert any(one["features"]["a"] == "missing" for one in worst)
 
 
+def test_the_report_shows_no_made_up_values_where_the_model_is_not_told_what_is_missing(model):
+    """What stands for a value looks like one, in rows of the fit and in test rows; and a picture of the data
+    has no dots there."""
+    old, _, lost_old = columns(150, seed=1)  # as those of the model
+    assert not model.fit_.donors.holes.columns[0].told
+    new, y_new, lost_new = columns(60, seed=9)
+    for values, X, lost in (
+        (numbers(model.fit_, feature_names=model.table_.inputs), old, lost_old),
+        (
+            numbers(model.fit_, encoded(new, lost_new), y_new, feature_names=model.table_.inputs),
+            new,
+            lost_new,
+        ),
+    ):
+        worst = values["targets"][0]["worst"]
+        assert any(lost[one["row"]] for one in worst)
+        assert not all(lost[one["row"]] for one in worst)
+        for one in worst:
+            shown, true = one["features"]["a"], X[one["row"], 0]
+            assert shown == "missing" if np.isnan(true) else shown == pytest.approx(true, rel=1e-4)
+        along_a = next(line for line in values["targets"][0]["slices"] if line["feature"] == "a")
+        apart = np.abs(np.array(along_a["near"]["x"])[:, None] - old[~lost_old, 0]).min(axis=1)
+        assert apart.max() < 1e-4
+
+
+def test_the_report_says_where_it_does_not_know_whether_a_value_is_missing(monkeypatch, tmp_path):
+    """Of large tables a model keeps a part as it was. Of other rows it is only known that they lack
+    something, so no value is shown that may be made up."""
+    monkeypatch.setattr(donors_module, "MOST", 40)
+    X, y, lost = columns(150, seed=1)
+    model = fitted(tmp_path / "t.csv", X, y, kernel="matern52")
+    assert len(model.fit_.donors.X) < len(X)
+    worst = numbers(model.fit_, feature_names=model.table_.inputs)["targets"][0]["worst"]
+    assert any(lost[one["row"]] for one in worst)
+    for one in worst:
+        row, shown = X[one["row"]], one["features"]
+        expected = "not known" if np.isnan(row[0]) else pytest.approx(row[0], rel=1e-4)
+        assert shown["a"] == expected
+        assert shown["b"] == pytest.approx(row[1], rel=1e-4)  # which is never missing
+
+
+def test_a_category_that_may_be_missing_has_its_name_in_the_report(tmp_path):
+    """Also where rows that lack it are a category of their own; a line is not through these, even if they are
+    the most."""
+    rng = np.random.default_rng(3)
+    x, kind = rng.standard_normal(160), rng.permutation(np.repeat(["red", "green", ""], [55, 45, 60]))
+    y = x + 4.0 * (kind == "") + 0.1 * rng.standard_normal(160)
+    rows = [f"{a!r},{k},{t!r}" for a, k, t in zip(x.tolist(), kind, y.tolist(), strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,colour,y", *rows]) + "\n")
+    read = read_table(tmp_path / "t.csv")
+    layout = Layout.of(read, "y", categorical=["colour"], missing="impute")
+    found = training(read, layout)
+    model = IterGPRegressor(kernel="matern52").fit(found.X, found.y, table=layout)
+    assert model.fit_.donors.holes.columns[1].own
+    target = numbers(model.fit_, feature_names=layout.inputs)["targets"][0]
+    assert target["slices"][0]["held_at"].endswith(": colour = red.")
+    for one in target["worst"]:
+        assert one["features"]["colour"] == (kind[one["row"]] or "missing")
+
+
+def test_hyper_parameters_of_inputs_that_say_nothing_are_marked(model):
+    """An input that says what is missing is always 0 where that tells nothing, so its lengthscale is not
+    learned."""
+    assert not model.posterior_.problem.X[:, 1].any()
+    rows = numbers(model.fit_, feature_names=model.table_.inputs)["hyperparameters"]
+    idle = [row["words"] for row in rows if "of no effect" in row["words"]]
+    assert idle == ["the lengthscale of a is missing; of no effect, since that input is 0 in every row"]
+
+
 def test_lengthscales_on_the_command_line_are_those_of_columns_too(model, tmp_path):
     from itergp.cli.measuring import described
 

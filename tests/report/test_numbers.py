@@ -410,12 +410,14 @@ def test_duplicates_are_told_and_held_out_together():
     assert numbers(model.fit_, X_TEST, Y_TEST)["points"]["count"] == TEST
 
 
-def test_kernels_without_a_lengthscale_for_each_feature_are_ranked_by_their_correlation():
+def test_features_of_kernels_without_a_lengthscale_for_each_are_ranked_by_how_far_the_mean_moves():
+    """Only the third feature can move it."""
     from itergp import RBF, Linear
 
-    kernel = RBF(0.3).on([2]) + 0.1 * RBF(5.0).on([0]) + 0.01 * Linear(5.0)
+    kernel = RBF(0.3).on([2]) + 1e-9 * RBF(5.0).on([0]) + 1e-9 * Linear(5.0)
     values = strict(numbers(fitted(kernel=kernel).fit_))
     assert values["relevance"][0] == {"feature": "x3", "relevance": 1.0, "lengthscale": None}
+    assert all(row["relevance"] < 0.01 for row in values["relevance"][1:])
     assert values["targets"][0]["slices"][0]["feature"] == "x3"
 
 

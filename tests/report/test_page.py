@@ -16,6 +16,7 @@ import pytest
 from itergp.errors import InputError
 from itergp.fitted import formats
 from itergp.report.measure.rounding import rounded
+from itergp.report.page import parts
 from itergp.report.page.page import SCRIPTS, render
 from itergp.report.page.text import tiles
 
@@ -143,6 +144,8 @@ TEXTS = [
     (formats.number, 0.0, "0"),
     (formats.number, 1.5e-7, "1.500e\N{MINUS SIGN}7"),
     (formats.number, 2e12, "2.000e12"),
+    (formats.number, 0.00099999999, "0.001000"),  # as 0.001
+    (formats.number, 9.99999, "10.00"),
     (formats.number, None, "not known"),
     (formats.number, True, "not known"),
     (formats.count, 57247, "57,247"),
@@ -160,6 +163,26 @@ TEXTS = [
 @pytest.mark.parametrize(("write", "value", "expected"), TEXTS)
 def test_numbers_are_written_for_readers(write, value, expected):
     assert write(value) == expected
+
+
+def test_whole_numbers_among_the_worst_points_have_no_decimals():
+    """Weekdays do not; of a column that has them, all numbers do."""
+    points = [
+        {"row": 0, "features": {"weekday": 4.0, "area": 12.0}},
+        {"row": 7, "features": {"weekday": "missing", "area": 3.25}},
+    ]
+    table = parts.worst_tables({"targets": [{"worst": points}]})
+    cells = re.findall(r"<td>(.*?)</td>", table)
+    assert (cells[5], cells[6]) == ("4", "12.00")
+    assert (cells[12], cells[13]) == ('<bdi class="name">missing</bdi>', "3.250")
+
+
+def test_lengthscales_are_a_column_only_where_there_are_some():
+    rows = [{"feature": "a", "relevance": 1.0, "lengthscale": None}, {"feature": "b", "relevance": 0.5}]
+    assert "lengthscale" not in parts.relevance({"relevance": rows})
+    some = parts.relevance({"relevance": [{**rows[0], "lengthscale": 2.0}, rows[1]]})
+    assert "lengthscale" in some
+    assert ">2.00<" in some
 
 
 def test_the_wheel_contains_what_the_page_is_made_of(tmp_path):

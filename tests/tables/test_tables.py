@@ -284,6 +284,15 @@ BAD_CELLS = {
         "a;b;y\n1;2,500;3\n",
         "'2,500' is not a number. Whether its comma is a decimal one is not clear: use --decimal , or",
     ),
+    "currency": (
+        'a,b,y\n1,"$534,393",3\n',
+        r"'\$534,393' is not a number. Currencies and units are not read: write the number without '\$'.",
+    ),
+    "currency after a sign": ("a,b,y\n1,-$5.20,3\n", r"write the number without '\$'"),
+    "currency with decimal commas": ("a;b;y\n1,5;1.234,50 EUR;3\n", "write the number without 'EUR'"),
+    "unit": ("a,b,y\n1,5 kg,3\n", "write the number without 'kg'"),
+    "name with a number": ("a,b,y\n1,A12,3\n", "'A12' is not a number. (?!Curr)"),
+    "number in a text": ("a,b,y\n1,5 of 7,3\n", "'5 of 7' is not a number. (?!Curr)"),
     "date": ("a,b,y\n1,11.12.2020,3\n", "'11.12.2020' is not a number. Write dates as 2024-01-31"),
     "month first": ("a,b,y\n1,12/31/2020,3\n", "'12/31/2020' is not a number. Write dates as 2024-01-31"),
     "month and day first": (

@@ -51,7 +51,7 @@ def _draw_learned(learned: Values, target: str | None) -> None:
     left = len(features) - MOST_FEATURES
     more = f" {left} less relevant features are not shown; --json lists all." if left > 0 else ""
     meaning = (
-        "Relevance is how far the kernel's correlation falls when a feature moves by one standard deviation"
+        "Relevance is how far the predicted mean moves when a feature moves by one standard deviation"
         if not own
         else "Lengthscales are in the units of each feature; relevance is 1 / lengthscale in standard "
         "deviations of the feature"

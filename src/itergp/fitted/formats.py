@@ -80,6 +80,7 @@ def number(value: object, digits: int = 4) -> str:
         return UNKNOWN
     if v == 0:
         return "0"
+    v = float(f"{v:.{digits - 1}e}")  # which decides how it is written: 0.00099999 is 0.0010
     if not 1e-3 <= abs(v) < max(1e6, 10.0**digits):
         return (
             f"{v:.{digits - 1}e}".replace("e-0", "e-")

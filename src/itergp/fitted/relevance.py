@@ -5,10 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from itergp.data.spread import centre_and_spread
+from itergp.fitted.batches import batch
 from itergp.fitted.first_rows import constant
 from itergp.fitted.fit import Fit
 from itergp.linalg.gram import Gram
+from itergp.posterior.spread import marginals
 from itergp.prior.parameters import parameters
+
+POINTS = 1024  # at which a function is asked how far it moves
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ def relevances(fit: Fit) -> list[Relevance]:
     """The most relevant feature first. An input that says whether a column is missing belongs to that column,
     which is at least as relevant."""
     scaled = bool((fit.scaling.x_scale != 1.0).any())
-    found, lengthscales = _values(fit.posterior.problem.gram, scaled)
+    found, lengthscales = _by_lengthscales(fit.posterior.problem.gram, scaled) or (_by_movement(fit), None)
     flags, told = {} if fit.donors is None else fit.donors.holes.flags, {}
     for flag, hole in flags.items():
         if hole.told:
@@ -56,23 +60,34 @@ def relevances(fit: Fit) -> list[Relevance]:
     ]
 
 
-def _values(gram: Gram, scaled: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Spread / lengthscale where the kernel has one for each feature, the largest 1; and these lengthscales.
-
-    Else the variance of the function's change when a feature moves by one standard deviation from the median.
-    """
+def _by_lengthscales(gram: Gram, scaled: bool) -> tuple[np.ndarray, np.ndarray] | None:
+    """Spread / lengthscale where the kernel has one for each feature, the largest 1; and these
+    lengthscales."""
     kernel, X = gram.kernel, gram.X
     scales = [value for path, value in parameters(kernel).items() if path.endswith("lengthscale")]
     d = X.shape[1]
-    if len(scales) == 1 and np.size(scales[0]) == d:
-        lengthscales = np.atleast_1d(np.asarray(scales[0], dtype=np.float64))
-        if scaled:
-            return (1.0 / lengthscales) * lengthscales.min(), lengthscales
-        spread = centre_and_spread(X - np.median(X, axis=0))[1]  # far from the origin, all looks constant
-        found = np.where(constant(X), 0.0, spread) / lengthscales
-        return found / found.max() if found.max() > 0 else np.ones(d), lengthscales
-    centre = np.median(X, axis=0)[None, :]
-    moved = np.repeat(centre, d, axis=0) + np.diag(X.std(axis=0))
-    k = gram.dense(centre, moved)[0]
-    change = np.maximum(float(kernel.diagonal(centre)[0]) + np.asarray(kernel.diagonal(moved)) - 2 * k, 0.0)
-    return change / change.max() if change.max() > 0 else np.ones(d), None
+    if len(scales) != 1 or np.size(scales[0]) != d:
+        return None
+    lengthscales = np.atleast_1d(np.asarray(scales[0], dtype=np.float64))
+    if scaled:
+        return (1.0 / lengthscales) * lengthscales.min(), lengthscales
+    spread = centre_and_spread(X - np.median(X, axis=0))[1]  # far from the origin, all looks constant
+    found = np.where(constant(X), 0.0, spread) / lengthscales
+    return found / found.max() if found.max() > 0 else np.ones(d), lengthscales
+
+
+def _by_movement(fit: Fit) -> np.ndarray:
+    """How far the mean of the function moves when a feature moves by one standard deviation, towards its
+    median, where there are data: the root mean square over some rows and all targets, the largest 1.
+
+    The kernel does not say it: a linear part has one lengthscale, and the data tell the slopes."""
+    X = fit.posterior.problem.X
+    n, d = X.shape
+    rows = X[np.linspace(0, n - 1, min(n, max(1, POINTS // d))).astype(int)]
+    steps = np.where(rows > np.median(X, axis=0), -1.0, 1.0) * X.std(axis=0)
+    moved = rows[:, None] + steps[:, :, None] * np.eye(d)
+    asked = np.concatenate([rows, moved.reshape(-1, d)])
+    means = marginals(fit.process, asked, batch(fit), False)[0].reshape(len(asked), -1)
+    change = means[len(rows) :].reshape(len(rows), d, -1) - means[: len(rows), None]
+    found = np.sqrt(np.mean(change**2, axis=(0, 2)))
+    return found / found.max() if found.max() > 0 else np.ones(d)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from itergp.errors import InputError
-from itergp.fitted.filling import known
+from itergp.fitted.filling import known, lacked
 from itergp.fitted.fit import Fit
 from itergp.fitted.forecast import Forecast, forecast
 from itergp.fitted.points import LEADING, EachTarget, Points, from_folds, from_test_data
@@ -39,6 +39,8 @@ class Seen:
     means: np.ndarray  # (K, m, t)
     variances: np.ndarray  # (K, m)
     parts: Parts
+    # (m, columns): which values the points lack, and which they may lack; None: nothing can be missing
+    lacks: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def posterior(self) -> Posterior:
@@ -72,7 +74,8 @@ def look(fit: Fit, X_test: ArrayLike | None = None, y_test: ArrayLike | None = N
     ranks, factors = positions(posteriors[0]), mathematical_factors(posteriors)
     means, variances = points.path(ranks, fit.neighbours)
     found = parts(points, variances[-1], fit.neighbours, factors, seconds_for(fit, EXTRA))
-    seen = Seen(fit, posteriors, points, factors, ranks, means, variances, found)
+    lacks = _lacks(fit, points.rows, X_test)
+    seen = Seen(fit, posteriors, points, factors, ranks, means, variances, found, lacks)
     if X_test is None:
         _SHARES[fit] = seen.share
     return seen
@@ -95,6 +98,16 @@ def _posteriors(fit: Fit) -> tuple[Posterior, ...]:
     if isinstance(fit.posterior, TargetPosterior):
         return fit.posterior.each[:TARGETS]
     return (with_targets(fit.posterior),)
+
+
+def _lacks(fit: Fit, rows: np.ndarray, X_test: ArrayLike | None) -> tuple[np.ndarray, np.ndarray] | None:
+    if fit.donors is None:
+        return None
+    if X_test is None:
+        found, perhaps = lacked(fit)
+        return found[rows], perhaps[rows]
+    found = fit.donors.holes.missing(as_float64("X_test", X_test))[rows]
+    return found, np.zeros_like(found)
 
 
 def _points(

@@ -127,7 +127,7 @@ SECTIONS = (
         "The worst points",
         parts.worst_tables,
         "Up to 20 points whose observations lie furthest from their predictions, in predicted standard "
-        "deviations: often errors in the data.",
+        "deviations: often errors in the data. Rows are counted from 0, among those that were used.",
         of_target={"worst": quality.worst},
     ),
     Section(
@@ -151,8 +151,9 @@ SECTIONS = (
         "Relevance of the features",
         parts.relevance,
         "One over the lengthscale, relative to the largest: along a relevant feature the function changes "
-        "quickly. For a kernel without a lengthscale for each feature: how far the correlation falls over "
-        "one standard deviation of the feature. Whether a value is missing counts with its column.",
+        "quickly. For a kernel without one lengthscale for each feature: how far the predicted mean moves "
+        "when the feature moves by one standard deviation. Whether a value is missing counts with its "
+        "column.",
         {"relevance": fitted.relevance},
     ),
     Section(

@@ -8,7 +8,7 @@ import numpy as np
 from itergp.errors import InputError
 from itergp.tables.cells import is_number
 from itergp.tables.dates import is_date_like
-from itergp.tables.numbers import COMMA, POINT, is_undecided, number
+from itergp.tables.numbers import COMMA, POINT, is_undecided, number, unit_of
 from itergp.tables.table import ANY_DATES, DAY_FIRST, NUMBERS, Table
 
 MANY = 12  # names in a message
@@ -88,4 +88,7 @@ def _hint(cell: str) -> str:
         return "Write decimals with a point, or use --decimal , if all have a comma. "
     if number(cell, POINT) is not None:
         return "Write decimals with a comma, as the first rows do, or use --decimal . if that is wrong. "
+    unit = unit_of(cell)
+    if unit:
+        return f"Currencies and units are not read: write the number without {unit!r}. "
     return "Write dates as 2024-01-31. " if is_date_like(cell) else ""

@@ -327,7 +327,9 @@ def _note(table: Table, dropped: Iterable[int], found: dict[int, Feature | None]
         why = table.left_out.get(j)
         if why is not None:
             what = "numbers the rows, so it is no feature" if why == INDEX else "is empty"
-            table.notes.add(("left out", j), f"column {j + 1} ({table.names[j]!r}) {what}: left out.")
+            own = f"column {j + 1}"  # what it is called if it has no name
+            called = own if table.names[j] == own else f"{own} ({table.names[j]!r})"
+            table.notes.add(("left out", j), f"{called} {what}: left out.")
     for j, feature in found.items():
         if feature is None:
             table.notes.add(("left out", j), f"{table.names[j]!r} has no value in any row: left out.")

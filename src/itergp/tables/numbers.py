@@ -6,6 +6,7 @@ file does is found in its first rows (`decimal_of`); where these do not tell, su
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from itergp.tables.cells import BOOLEANS, Cells, Text, is_no_value, is_number
 POINT, COMMA = ".", ","
 DECIMALS = (POINT, COMMA)
 _SPACES = " '\u2019\u00a0\u202f"  # between thousands, as in 1 234 and 1'234
+_DIGITS = "0123456789.,+-" + _SPACES
 _END = r"(?:[eE][+-]?\d+)?"
 _GROUPED = {
     POINT: re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:([,{_SPACES}])\d{{3}})(?:\1\d{{3}})*(?:\.\d*)?"),
@@ -93,6 +95,25 @@ def is_grouped(text: str, decimal: str | None) -> bool:
 def is_undecided(cell: str) -> bool:
     """Whether it is a number with a comma that may be a decimal one, or separate thousands."""
     return "," in cell and _EITHER.fullmatch(cell.strip().rstrip("% ")) is not None
+
+
+def unit_of(cell: str) -> str:
+    """What stands before or after a number, as in $5, -$5, 5 EUR or 5 kg; "" if that is nothing. Letters
+    beside digits are no unit: A12 is a name."""
+    text = cell.strip()
+    unit = text.strip(_DIGITS)
+    before, _, after = text.partition(unit) if unit else ("", "", "")
+    rest = before.strip(_SPACES) + after.strip(_SPACES)
+    apart = before.endswith(tuple(_SPACES)) or after.startswith(tuple(_SPACES))
+    if (before.strip("+-" + _SPACES) and after) or not (apart or _has_sign(unit)):
+        return ""
+    known = is_undecided(rest) or any(number(rest, decimal) is not None for decimal in DECIMALS)
+    return unit if known else ""
+
+
+def _has_sign(text: str) -> bool:
+    """Of a currency."""
+    return any(unicodedata.category(letter) == "Sc" for letter in text)
 
 
 def decimal_of(columns: Iterable[Cells], otherwise: str | None = None) -> str | None:

@@ -18,6 +18,7 @@ from itergp.solver.schedule import turns
 from itergp.storage.states import NotStored
 
 RECORDS = 500  # of a trace, at most
+IDLE = "; of no effect, since that input is 0 in every row"
 T = TypeVar("T")
 
 
@@ -97,6 +98,8 @@ def hyperparameters(subject: Subject) -> Table:
     space = Space.of(fit.kernel, fit.noise / unit, data, learned_noise, ranges=ranges)
     low, high = np.exp(space.lower), np.exp(space.upper)
     hit = set(space.at_bounds(space.vector(fit.kernel, fit.noise / unit))) if learned else set()
+    holes = () if fit.donors is None else fit.donors.holes.columns
+    idle = {hole.flag for hole in holes if not hole.told}
     rows, start = Table(), 0
     for path, value in parameters(fit.kernel).items():
         values = np.atleast_1d(np.asarray(value, dtype=np.float64))
@@ -105,7 +108,8 @@ def hyperparameters(subject: Subject) -> Table:
             name = path if values.size == 1 else f"{path}[{i}]"
             bounds = (low[place], high[place]) if learned else None
             feature = names[i] if values.size == len(names) and values.size > 1 else None
-            rows.append(_row(name, float(one), bounds, name in hit, _words(path, feature)))
+            words = _words(path, feature) + (IDLE if feature is not None and i in idle else "")
+            rows.append(_row(name, float(one), bounds, name in hit, words))
         start += values.size
     told = np.ones(data.t, dtype=bool) if fit.first_rows is None else fit.first_rows.told
     for j, name in enumerate(space.noise_names):

@@ -24,18 +24,21 @@ class Line:
     rows: np.ndarray
 
 
-def lines(posterior: Posterior, columns: list[Column], targets: int) -> list[Line]:
-    """Along the most relevant features that vary. Not between categories: nothing is half of one."""
+def lines(
+    posterior: Posterior, columns: list[Column], targets: int, made_up: np.ndarray | None = None
+) -> list[Line]:
+    """Along the most relevant features that vary. Not between categories: nothing is half of one. `made_up`
+    (n, columns that may be missing) says where a training row has no value, or may have none."""
     X = posterior.problem.X
     centre = typical(X, columns)
-    numbers = [column.numbers[0] for column in columns if not column.category]
-    varying = [j for j in numbers if np.ptp(X[:, j]) > 0]
+    numbers = [column for column in columns if not column.category]
+    varying = [column for column in numbers if np.ptp(X[:, column.numbers[0]]) > 0]
     number = max(1, min(FEATURES, SPREAD_OVER // targets))
-    return [_line(posterior, centre, j) for j in varying[:number]]
+    return [_line(posterior, centre, column, made_up) for column in varying[:number]]
 
 
-def _line(posterior: Posterior, centre: np.ndarray, j: int) -> Line:
-    X = posterior.problem.X
+def _line(posterior: Posterior, centre: np.ndarray, column: Column, made_up: np.ndarray | None) -> Line:
+    X, j = posterior.problem.X, column.numbers[0]
     one = X.shape[1] == 1
     low, high = (X[:, j].min(), X[:, j].max()) if one else np.quantile(X[:, j], [0.005, 0.995])
     if not high > low:
@@ -43,13 +46,15 @@ def _line(posterior: Posterior, centre: np.ndarray, j: int) -> Line:
     margin = 0.08 * (high - low)
     grid = np.tile(centre, (POINTS_IN_1D if one else POINTS, 1))
     grid[:, j] = np.linspace(low - margin, high + margin, len(grid))
-    return Line(j, grid, _rows_beside(posterior, grid[0], j))
+    having = np.arange(len(X))
+    if made_up is not None and column.hole is not None:
+        having = np.flatnonzero(~made_up[:, column.hole])
+    return Line(j, grid, having[_beside(posterior, grid[0], j, X[having])])
 
 
-def _rows_beside(posterior: Posterior, centre: np.ndarray, j: int) -> np.ndarray:
-    """Some of the rows where there is one feature; else those nearest to the line, in the kernel's metric
+def _beside(posterior: Posterior, centre: np.ndarray, j: int, X: np.ndarray) -> np.ndarray:
+    """Some of these rows where there is one feature; else those nearest to the line, in the kernel's metric
     if it has one."""
-    X = posterior.problem.X
     if X.shape[1] == 1:
         return np.sort(np.random.default_rng(0).permutation(len(X))[:NEAR])
     there = np.tile(centre, (len(X), 1))

@@ -6,8 +6,10 @@ from scipy.special import ndtr, ndtri
 
 from itergp import metrics as scores
 from itergp.fitted.calibration import LEVELS, Calibration, needed
+from itergp.fitted.formats import UNKNOWN
+from itergp.report.measure.columns import Column
 from itergp.report.measure.rounding import Table
-from itergp.report.measure.subject import Target
+from itergp.report.measure.subject import Subject, Target
 from itergp.report.page.text import Json
 
 BINS, SPREAD = 24, 4.0
@@ -115,10 +117,18 @@ def worst(target: Target) -> Table:
             "mean": float(target.means[-1, i]),
             "std": float(np.sqrt(target.variances[-1, i])),
             "z": float(z[i]),
-            "features": {column.name: column.value(X[i]) for column in columns},
+            "features": {column.name: _value(subject, column, i, X[i]) for column in columns},
         }
         for i in np.argsort(-np.abs(z), kind="stable")[:WORST]
     )
+
+
+def _value(subject: Subject, column: Column, i: int, x: np.ndarray) -> float | str:
+    """What a column is at a point; not what stands for it where it is missing."""
+    if subject.seen.lacks is None or column.hole is None:
+        return column.value(x)
+    found, perhaps = (part[i, column.hole] for part in subject.seen.lacks)
+    return "missing" if found else UNKNOWN if perhaps else column.value(x)
 
 
 def standardised(y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from itergp.errors import InputError
 from itergp.fitted.calibration import Calibration
+from itergp.fitted.filling import lacked
 from itergp.fitted.fit import Fit
 from itergp.fitted.relevance import Relevance, relevances
 from itergp.fitted.scores import calibrated
@@ -72,8 +73,8 @@ class Subject:
     @cached_property
     def columns(self) -> list[Column]:
         """The columns as a reader knows them, those of a category as one; the most relevant one first."""
-        flags = {} if self.fit.donors is None else self.fit.donors.holes.flags
-        return columns(self.posterior.problem.X, self.fit.scaling, self.names, self.order, flags)
+        holes = None if self.fit.donors is None else self.fit.donors.holes
+        return columns(self.posterior.problem.X, self.fit.scaling, self.names, self.order, holes)
 
     @cached_property
     def calibration(self) -> Calibration | None:
@@ -86,7 +87,15 @@ class Subject:
     @cached_property
     def lines(self) -> list[Line]:
         """Along the most relevant features."""
-        return lines(self.posterior, self.columns, len(self.targets))
+        return lines(self.posterior, self.columns, len(self.targets), self._made_up)
+
+    @property
+    def _made_up(self) -> np.ndarray | None:
+        """(n, columns that may be missing): where something stands, or may, for a value of the fit."""
+        if self.fit.donors is None:
+            return None
+        found, perhaps = lacked(self.fit)
+        return found | perhaps
 
     @cached_property
     def along(self) -> list[Along]:

@@ -12,6 +12,7 @@ from itergp.fitted import choice
 from itergp.fitted.formats import MINUS, column, count, duration, finite, fixed_percent, memory, number
 from itergp.report.page.text import Json, at, is_exact, part, positions, tiles
 
+LARGE = 1e7  # whole numbers from here on may be due to rounding
 LISTED = 20  # rows of a table before the rest is folded away
 TILES = (
     ("r2", "R\N{SUPERSCRIPT TWO}"),
@@ -262,7 +263,10 @@ def _worst(target: Json, index: int, numbers: Json) -> str:
 
 
 def _feature(values: list[Any]) -> list[str]:
-    shown = column([None if isinstance(value, str) else value for value in values])
+    """Numbers that are all whole, such as weekdays, have no decimals."""
+    numbers = [None if isinstance(value, str) else value for value in values]
+    whole = all(v == int(v) and abs(v) < LARGE for v in map(finite, numbers) if v is not None)
+    shown = [count(value) for value in numbers] if whole else column(numbers)
     return [
         name(value) if isinstance(value, str) else text for value, text in zip(values, shown, strict=True)
     ]
@@ -311,11 +315,13 @@ def _range(parameter: Json) -> str:
 
 def relevance(numbers: Json) -> str:
     rows = sorted(numbers.get("relevance") or [], key=lambda row: -(finite(row.get("relevance")) or 0.0))
+    lengthscales = [row.get("lengthscale") for row in rows]
+    some = any(finite(one) is not None for one in lengthscales)
     body = [
-        [name(row.get("feature")), _bar(row.get("relevance")), _or_dash(row.get("lengthscale"))]
-        for row in rows
+        [name(row.get("feature")), _bar(row.get("relevance")), *[_or_dash(one)] * some]
+        for row, one in zip(rows, lengthscales, strict=True)
     ]
-    head = ["feature", "relevance", "lengthscale, in its units"]
+    head = ["feature", "relevance", *["lengthscale, in its units"] * some]
     if not body:
         return ""
     rest = len(body) - LISTED
