@@ -59,7 +59,7 @@ def client():
 
 
 @pytest.fixture
-def engine(client, monkeypatch):
+def engine(client, scaled, monkeypatch):
     """Everything goes there, in small batches."""
     assert scaled(client, 3)
     monkeypatch.setattr(sums, "ROWS", 448)
@@ -314,20 +314,10 @@ def soon(true, seconds=60.0):
     return true()
 
 
-def scaled(client, workers):
-    """Asked for again and again: Dask gives up a worker that is slow to come back."""
-
-    def there():
-        client.cluster.scale(workers)
-        return len(cluster.workers(client)) == workers
-
-    return soon(there)
-
-
 # Workers come, go and die.
 
 
-def test_workers_that_come_and_go_change_no_bit(client, engine):
+def test_workers_that_come_and_go_change_no_bit(client, engine, scaled):
     expected, there, its = objective("native"), objective(engine), posterior(engine).local(20)
     local = here(its)
     for workers in (3, 1, 2, 3):

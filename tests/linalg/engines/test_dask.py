@@ -309,7 +309,7 @@ def killed(client, after):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [0.0, 0.05])
-def test_a_worker_killed_in_a_pass_changes_no_bit(client, engine, after):
+def test_a_worker_killed_in_a_pass_changes_no_bit(client, engine, scaled, after):
     W = np.random.default_rng(2).standard_normal((ROWS, 200))
     compute = Compute("float64", cache=0, engine=engine)
     expected = Gram(KERNEL, X, compute).multiply(W)
@@ -318,7 +318,7 @@ def test_a_worker_killed_in_a_pass_changes_no_bit(client, engine, after):
     np.testing.assert_array_equal(gram.multiply(W), expected)
     assert not timer.is_alive()  # it was in this pass, and the next one knows
     np.testing.assert_array_equal(gram.multiply(W), expected)
-    client.wait_for_workers(3, timeout=30)
+    assert scaled(client, 3)
     assert victim not in pids(client).values()
 
 

@@ -62,8 +62,8 @@ def client():
 
 
 @pytest.fixture
-def engine(client):
-    client.wait_for_workers(3, timeout=60)
+def engine(client, scaled):
+    assert scaled(client, 3)
     return DaskEngine(client, SHARES, basis="workers")
 
 
