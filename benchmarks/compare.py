@@ -38,7 +38,7 @@ import numpy as np
 
 from common import peak_memory
 from compare_data import SETS, problem
-from compare_methods import BATCH, METHODS, THREADS
+from compare_methods import BATCH, COSTLY, METHODS, THREADS
 from compare_scores import Gaussian, Quantiles, scores
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,7 +54,6 @@ ENDED_FROM_OUTSIDE = (
     signal.SIGHUP,
     signal.SIGKILL,
 )  # says nothing of a method
-COSTLY = ("vecchia", "sgpr", "svgp")  # minutes each on medium sets: these wait for the others
 PACKAGES = ("itergp", "scikit-learn", "quantile-forest", "catboost", "gpboost", "torch", "gpytorch")
 
 

@@ -19,6 +19,7 @@ TRAINING = 450.0  # seconds of the processor: half of what a cell has
 INDUCING = 512
 BATCH = 5000  # test rows that are predicted at a time
 THREADS = 2
+COSTLY = ("vecchia", "sgpr", "svgp")  # minutes each on medium sets: these wait for the others
 
 
 @dataclass(frozen=True)

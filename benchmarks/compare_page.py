@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from compare_data import SETS
-from compare_methods import METHODS
+from compare_methods import COSTLY, METHODS
 
 TEMPLATE = Path(__file__).with_name("comparison.template.md")
 WHY = "\n---- why\n"
@@ -40,8 +40,8 @@ class Table:
         ]
         return complete or [0]
 
-    def complete(self, name):
-        return all((name, 0, method, "default") in self.by for method in METHODS)
+    def complete(self, name, methods=tuple(METHODS)):
+        return all((name, 0, method, "default") in self.by for method in methods)
 
     def records(self, name, method, budget="default"):
         return [
@@ -102,13 +102,22 @@ def shown(value, digits, known, best):
 
 def ranks(table, names):
     """Mean ranks over the sets on which every method has had its turn."""
-    sets = [name for name in table.sets if table.complete(name)]
+    return ranks_of(table, table.methods)
+
+
+def ranks_of_quick(table, names):
+    """The same for methods that take seconds to a minute, and have had their turn on more sets."""
+    return ranks_of(table, [method for method in table.methods if method not in COSTLY])
+
+
+def ranks_of(table, methods):
+    sets = [name for name in table.sets if table.complete(name, methods)]
     if not sets:
         return NOT_YET
-    found = {key: {m: [] for m in table.methods} for key in ("nll", "crps", "rmse", "processor")}
+    found = {key: {m: [] for m in methods} for key in ("nll", "crps", "rmse", "processor")}
     for key, lists in found.items():
         for name in sets:
-            values = {m: v for m in table.methods if (v := table.value(key, name, m)) is not None}
+            values = {m: v for m in methods if (v := table.value(key, name, m)) is not None}
             for method, rank in zip(values, rankdata(list(values.values())), strict=True):
                 lists[method].append(rank)
 
@@ -118,7 +127,7 @@ def ranks(table, names):
         best = [f"{sum(rank == 1 for rank in ranks)}" for ranks in lists[:3]]
         return [METHODS[method].label, f"{len(lists[0])} of {len(sets)}", *texts, ", ".join(best)]
 
-    order = sorted(table.methods, key=lambda m: np.mean(found["crps"][m]) if found["crps"][m] else np.inf)
+    order = sorted(methods, key=lambda m: np.mean(found["crps"][m]) if found["crps"][m] else np.inf)
     header = ["method", "sets with a result", "rank by NLL", "by CRPS", "by RMSE", "by processor seconds"]
     return markdown([*header, "sets where best: NLL, CRPS, RMSE"], [row(method) for method in order])
 
@@ -236,6 +245,7 @@ BLOCKS = {
     "predict": scores_table("predict_ms", 2),
     "memory": scores_table("megabytes", 0),
     "ranks": ranks,
+    "ranks_of_quick": ranks_of_quick,
     "losses": losses,
     "budgets": budgets,
     "sets": sets,
