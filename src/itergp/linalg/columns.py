@@ -116,6 +116,7 @@ class Columns(ABC):
 
     lean: ClassVar[bool] = False  # it is stored
     sharded: ClassVar[bool] = False  # whether sums are those of shards
+    with_vectors: ClassVar[bool] = False  # whether weights, residual and variances live there too
     n: int
 
     @property
@@ -178,10 +179,10 @@ class Columns(ABC):
 
     def vectors(
         self, v: np.ndarray, r: np.ndarray, variance: np.ndarray, N: np.ndarray, floor: np.ndarray
-    ) -> Vectors | None:
-        """Weights, residual and variances from now on, if they live where these columns do; `floor` is the
-        least that a variance may be."""
-        return None
+    ) -> Vectors:
+        """Weights, residual and variances from now on, where these columns are (`with_vectors`); `floor` is
+        the least that a variance may be."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

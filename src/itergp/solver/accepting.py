@@ -18,13 +18,12 @@ from itergp.solver.belief import Belief
 
 def beginning(belief: Belief) -> "Accepted | AcceptedElsewhere":
     """What the next actions are added to."""
-    KQ, problem = belief.basis.KQ, belief.problem
-    there = belief.elsewhere
-    if there is None and isinstance(KQ, Columns):
-        start = (belief.representer_weights, belief.residual, belief.training_variance)
-        there = KQ.vectors(*start, problem.N, problem.variance_floor(problem.gram.diagonal()))
-    if there is None or not isinstance(KQ, Columns):
+    KQ, problem, there = belief.basis.KQ, belief.problem, belief.elsewhere
+    if not (isinstance(KQ, Columns) and KQ.with_vectors):
         return Accepted.of(belief)
+    if there is None:
+        start = belief.representer_weights, belief.residual, belief.training_variance
+        there = KQ.vectors(*start, problem.N, problem.variance_floor(problem.gram.diagonal()))
     return AcceptedElsewhere(belief, there, belief.trace_GA)
 
 

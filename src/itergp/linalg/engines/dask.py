@@ -11,9 +11,10 @@ process.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -220,8 +221,8 @@ class DaskEngine(NativeHere):
 
         client, groups, out = self.client, placed.groups, np.empty(V.shape)
         pairs = list(zip(groups.shares, placed.shares, placed.homes, strict=True))
-        under_way: deque[list[Any]] = deque(maxlen=2)  # this block and the next: a result that has come goes,
-        # and so do parts that were added, of which only the scheduler knows
+        blocks = column_groups(V.shape[1])
+        under_way, later = deque[list[Any]](), iter(blocks)
 
         def submit(home: list[str], function: Callable[..., Any], *what: Any) -> Any:
             where = {"workers": home, "allow_other_workers": True, "pure": False}
@@ -237,22 +238,25 @@ class DaskEngine(NativeHere):
             ]
             own = [[k for k, (pair, *_) in enumerate(pairs) if group in pair] for group in groups.filled]
             homes = [placed.homes[which[group]] for group, which in enumerate(own)]
-            under_way.append(
-                [
-                    submit(
-                        home, Rows.total, placed.rows[home[0]], group, V.shape[1], *(parts[k] for k in which)
-                    )
-                    for group, (which, home) in enumerate(zip(own, homes, strict=True))
-                ]
-            )
-            return under_way[-1]
+            return [
+                submit(home, Rows.total, placed.rows[home[0]], group, V.shape[1], *(parts[k] for k in which))
+                for group, (which, home) in enumerate(zip(own, homes, strict=True))
+            ]
+
+        def begin_next() -> None:
+            under_way.extend(multiplied(V[:, some]) for some in islice(later, 1))
 
         try:
-            for columns, totals in _ahead(column_groups(V.shape[1]), lambda some: multiplied(V[:, some])):
-                for group, total in enumerate(totals):
+            begin_next()
+            for (
+                columns
+            ) in blocks:  # while one is waited for, the next is under way, and no more: a block that
+                begin_next()  # has come goes, with its parts, of which only the scheduler knows
+                for group, total in enumerate(under_way[0]):
                     found = self._awaited(total, tick)
                     self.traffic.received += found.nbytes
                     out[groups.rows(group), columns] = found
+                under_way.popleft()
             return out
         except BaseException:  # the time is over, or Ctrl-C: what has not begun does not begin
             if client.status == "running":  # without a scheduler nobody would hear of it
@@ -432,15 +436,6 @@ class Pass:
         placed = self.cache.native
         same = isinstance(placed, Placed) and placed.kernel is self.kernel
         return placed if same and (placed.n, placed.dtype) == (len(self.X), self.dtype.name) else None
-
-
-def _ahead(blocks: list[slice], begin: Callable[[slice], list[Any]]) -> Iterator[tuple[slice, list[Any]]]:
-    """Each block with what was begun for it: while one is waited for, the next one is under way, so that
-    workers have always something to do, and never the parts of all blocks."""
-    under_way = deque(begin(block) for block in blocks[:1])
-    for number, block in enumerate(blocks, 1):
-        under_way.extend(begin(later) for later in blocks[number : number + 1])
-        yield block, under_way.popleft()
 
 
 def _require_room(worker: cluster.Worker, work: Pass, groups: int, workers: int, cache: int) -> None:

@@ -10,7 +10,7 @@ counted: inputs once, then n x b blocks and r x b numbers, and what a policy rea
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -236,6 +236,7 @@ def _power_of_two(V: np.ndarray) -> np.ndarray:
 class OnDevices(Columns):
     """A matrix in chunks of 64 columns, each with its rows on all devices. A chunk never changes."""
 
+    with_vectors: ClassVar[bool] = True
     n: int
     on: Rows
     columns: int = 0

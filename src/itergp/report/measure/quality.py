@@ -7,7 +7,7 @@ from scipy.special import ndtr, ndtri
 from itergp import metrics as scores
 from itergp.fitted.calibration import LEVELS, Calibration, needed
 from itergp.fitted.formats import UNKNOWN
-from itergp.report.measure.columns import Column
+from itergp.report.measure.columns import MISSING, Column
 from itergp.report.measure.rounding import Table
 from itergp.report.measure.subject import Subject, Target
 from itergp.report.page.text import Json
@@ -128,7 +128,7 @@ def _value(subject: Subject, column: Column, i: int, x: np.ndarray) -> float | s
     if subject.seen.lacks is None or column.hole is None:
         return column.value(x)
     found, perhaps = (part[i, column.hole] for part in subject.seen.lacks)
-    return "missing" if found else UNKNOWN if perhaps else column.value(x)
+    return MISSING if found else UNKNOWN if perhaps else column.value(x)
 
 
 def standardised(y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
