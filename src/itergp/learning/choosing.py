@@ -6,7 +6,7 @@ objective says. So a bad optimum, too few neighbours or a noise that collapsed c
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +18,10 @@ from itergp.learning.evaluation import summed
 from itergp.learning.heldout import HeldOut, LeaveOut
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import NOISE_FREE
-from itergp.learning.run import Learned, Record, ending
+from itergp.learning.run import Learned, Record, Run, Stage, ending
 from itergp.learning.screening import ITERATIONS, a_few, exactly, screen
 from itergp.learning.search import SCORING, Search, Stages
-from itergp.learning.stages import NEIGHBOURS, Neighbours, a_sample, stages
+from itergp.learning.stages import LATER, NEIGHBOURS, Neighbours, a_sample, stages
 from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
 from itergp.limits import EXACT_LIKELIHOOD_ROWS
 from itergp.linalg.blas import blas_threads
@@ -30,13 +30,13 @@ from itergp.linalg.libraries import require_working_room
 
 PROBED, MOST_NEIGHBOURS = 300, 120  # rows and neighbours, to see how many neighbours it takes
 SETTLED = 0.02  # nats per observation that more neighbours may change
-SHORT = 60.0  # seconds: below, fewer rows are held out
+SHORT = 30.0  # seconds: below, fewer rows are held out
 # other smoothnesses that go on to more rows: within so many nats per observation of the best, at most so many
 CLOSE, OTHERS = 0.1, 2
 MOST_SPENT = 0.75  # of the degrees of freedom
 RESERVED = 0.05  # of the time, to predict held-out rows once if there is no time to choose
 LAST_EXACT = 3000  # rows: up to here what is left of the time goes to the exact likelihood of all of them
-LATER = 0.6  # of the time, that the last stage should have
+AGAIN = 1.5  # times the seconds of the last stage, that the same for another candidate may take
 
 
 def choose_rows(
@@ -82,10 +82,14 @@ def _choose(search: Search, method: str) -> None:
 
 def _first_alone(search: Search, method: str, held: HeldOut | None) -> None:
     """No time to choose: one smoothness, learned as if it had been asked for. Held-out rows may still say
-    that its intervals are too narrow."""
+    that a stage made it worse, or that its intervals are too narrow."""
     assert search.seconds is not None
     search.scoring = min(max(search.scoring, RESERVED * search.seconds), SCORING * search.seconds)
     start = Candidate(FIRST, start_of(FIRST, search.d), search.noise)
+    if held is not None and not is_wide(start.kernel, search.rows):
+        first = search.enter(search.scored(search.learned(start, search.rows, _first(search)), held))
+        search.best = search.go_on(first, held, _all_rows(search, NEIGHBOURS))
+        return _rescale(search)
     search.best = best = search.enter(search.learned(start, search.rows, _named(search, method)))
     if method == "auto":
         left_out = held or LeaveOut(search.rows, search.groups, search.compute, search.tick)
@@ -114,11 +118,26 @@ def _large(search: Search, held: HeldOut) -> None:
     else:
         search.best = best = _by_a_batch(search, held)
         last = _all_rows(search, _enough(search, best, held.known))
+    began = time.perf_counter()
     search.best = search.go_on(best, held, last)
+    taken = time.perf_counter() - began
     if search.seconds is not None and rows.n <= LAST_EXACT:
         search.best = search.go_on(search.best, held, exactly(search, rows, ITERATIONS))
     _without_noise(search, held, [_batch(search, held), _batch(search, held, MOST_NEIGHBOURS)])
+    if search.seconds is not None:
+        _others(search, held, last, taken)
     _rescale(search)
+
+
+def _others(search: Search, held: HeldOut, last: Stages, taken: float) -> None:
+    """What is left of the time: the last stage for other candidates too, from the most promising one on."""
+    best = search.best
+    assert best is not None
+    scored = [one for one in search.candidates.values() if one.held is not None and one.name != best.name]
+    for one in sorted(scored, key=lambda one: -one.score):
+        if search.left < AGAIN * taken:
+            return
+        search.best = chosen([search.best, search.go_on(one, held, last)])
 
 
 def _by(search: Search, method: str, few: Rows) -> None:
@@ -192,6 +211,17 @@ def _enough(search: Search, best: Candidate, rows: Rows) -> int:
 
 def _batch(search: Search, held: HeldOut, m: int = NEIGHBOURS) -> Stages:
     return lambda run: Neighbours(held.known, run, search.seed, search.compute, m).batch()
+
+
+def _first(search: Search) -> Stages:
+    """Small batches, from values that nothing is known of yet."""
+
+    def make(run: Run) -> Iterator[Stage]:
+        steps = Neighbours(search.rows, run, search.seed, search.compute)
+        yield from steps.first()
+        yield from steps.batch()
+
+    return make
 
 
 def _all_rows(search: Search, m: int) -> Stages:

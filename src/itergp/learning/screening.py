@@ -30,15 +30,16 @@ from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
 SCREENED, FEWEST = 500, 250  # rows on which all candidates are learned, and the fewest that tell them apart
 ITERATIONS = 40  # of a smoothness that begins where another has ended
 TOLERANCE = 1e-5  # nats per observation, at which a candidate has converged: far less than they differ by
-PER_ROW = 2e-4  # seconds that all rows should have afterwards: some fifty evaluations with their neighbours
 SHARE, EVALUATIONS = 0.4, 250  # of the time, and the evaluations that it takes
+# how often held-out rows are predicted to choose, each as long as so many times holding them out, if rows are many
+PREDICTIONS, LONGER = 8, 3
 
 
 def a_few(search: Search, rows: Rows) -> Rows | None:
     """As many rows as a share of the time allows; None if they are too few to choose by."""
     if search.seconds is None:
         return few_of(rows, SCREENED, search.seed)
-    if search.seconds < PER_ROW * search.rows.n:
+    if PREDICTIONS * LONGER * search.scoring > SHARE * search.seconds:
         return None
     probe = few_of(rows, FEWEST, search.seed)
     objective, kernel = search.likelihood(probe, search.noise), start_of(FIRST, search.d)
