@@ -137,7 +137,7 @@ def _others(search: Search, held: HeldOut, last: Stages, taken: float) -> None:
     for one in sorted(scored, key=lambda one: -one.score):
         if search.left < AGAIN * taken:
             return
-        search.best = chosen([search.best, search.go_on(one, held, last)])
+        search.best = best = chosen([best, search.go_on(one, held, last)])
 
 
 def _by(search: Search, method: str, few: Rows) -> None:
