@@ -31,8 +31,8 @@ SCREENED, FEWEST = 500, 250  # rows on which all candidates are learned, and the
 ITERATIONS = 40  # of a smoothness that begins where another has ended
 TOLERANCE = 1e-5  # nats per observation, at which a candidate has converged: far less than they differ by
 SHARE, EVALUATIONS = 0.4, 250  # of the time, and the evaluations that it takes
-# how often held-out rows are predicted to choose; if rows are many, each takes so many times as long as holding
-# them out
+# how often held-out rows are predicted to choose; if rows are many, each takes so many times as long as to
+# hold them out
 PREDICTIONS, LONGER = 8, 3
 
 
