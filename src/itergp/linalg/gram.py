@@ -415,7 +415,8 @@ class Gram:
         tau = UNIT[dtype] * (product_norm + self._incoherent(rows, dtype))
         if self._rounded[dtype] is not self.kernel:  # the rest is added in float64
             tau = tau + UNIT["float64"] * self._incoherent(rows, "float64")
-        return ROUNDING * tau
+        # engines may take terms and sums below the smallest normal number for 0
+        return ROUNDING * (tau + 2.0 * float(np.finfo(dtype).tiny) * rows**1.5)
 
     def _incoherent(self, rows: int, dtype: str) -> float:
         """The part of the rounding error that grows with the square root of the rows, in units of u."""

@@ -254,3 +254,36 @@ def test_control_c_is_answered_while_a_product_runs():
     finished, messages = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in messages
     assert finished == ""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [1, 3, 20])
+def test_products_of_rows_far_apart_are_zero_and_not_denormal(instruction_set, dtype, columns):
+    """Denormal numbers take processors a hundred times as long, and whole tiles of a time series are."""
+    x = np.repeat([0.0, 1e4], 600)
+    V = np.where(x[:, None] == 0.0, 1e-6, 0.0) * np.ones(columns)
+    far = (Gram(Matern12(1.0), x[:, None], Compute(dtype, engine="native", cache=0)) @ V)[600:]
+    smallest = np.finfo(dtype).tiny
+    assert ((far == 0.0) | (np.abs(far) >= smallest)).all()
+    assert (np.abs(far) < 1e-30).all()
+
+
+def test_only_products_take_denormal_numbers_for_zero(instruction_set):
+    """The thread that asks for a product computes with them before and after, as NumPy does."""
+    tiny = np.full(8, 1e-310)
+    X = np.linspace(0, 1, 300)[:, None]
+    for threads in (1, 2):
+        Gram(Matern32(1.0), X, Compute("float32", engine="native", threads=threads)) @ np.ones(300)
+        assert (tiny * 0.5 > 0.0).all()
+
+
+@pytest.mark.parametrize("scale", [1e-36, 1e-33, 1e-30, 1e-20])
+def test_the_bound_on_rounding_holds_where_terms_are_below_the_smallest_number(scale):
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0, 300, 3000))[:, None]
+    q = np.abs(rng.standard_normal((3000, 5)))
+    q /= np.linalg.norm(q, axis=0)
+    gram = Gram(scale * Matern32(1.0), X, Compute("float32", engine="native"))
+    exact = Gram(Matern32(1.0), X, Compute("float64", engine="numpy")) @ q * scale
+    errors = np.linalg.norm(gram @ q - exact, axis=0)
+    assert (errors <= gram.rounding(3000, np.linalg.norm(exact, axis=0))).all()
