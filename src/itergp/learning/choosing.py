@@ -21,7 +21,7 @@ from itergp.learning.parameters import NOISE_FREE
 from itergp.learning.run import Learned, Record, Run, Stage, ending
 from itergp.learning.screening import ITERATIONS, a_few, exactly, screen
 from itergp.learning.search import SCORING, Search, Stages
-from itergp.learning.stages import LATER, NEIGHBOURS, Neighbours, a_sample, stages
+from itergp.learning.stages import NEIGHBOURS, Neighbours, a_sample, stages
 from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
 from itergp.limits import EXACT_LIKELIHOOD_ROWS
 from itergp.linalg.blas import blas_threads
@@ -36,6 +36,7 @@ CLOSE, OTHERS = 0.1, 2
 MOST_SPENT = 0.75  # of the degrees of freedom
 RESERVED = 0.05  # of the time, to predict held-out rows once if there is no time to choose
 LAST_EXACT = 3000  # rows: up to here what is left of the time goes to the exact likelihood of all of them
+LATER = 0.6  # of the time, that the last stage should have
 AGAIN = 1.5  # times the seconds of the last stage, that the same for another candidate may take
 
 
@@ -111,12 +112,12 @@ def _small(search: Search, few: Rows) -> None:
 
 def _large(search: Search, held: HeldOut) -> None:
     """Beyond: by the likelihood of rows given their neighbours, and by held-out rows."""
-    rows = search.rows
+    rows, finalists = search.rows, _finalists(search)
     if search.d > 1 and is_wide(search.candidates[FIRST].kernel, rows):
-        search.best = best = chosen([search.enter(search.scored(one, held)) for one in _finalists(search)])
+        search.best = best = chosen([search.enter(search.scored(one, held)) for one in finalists])
         last = _wide(search)
     else:
-        search.best = best = _by_a_batch(search, held)
+        search.best = best = _by_a_batch(search, held, finalists)
         last = _all_rows(search, _enough(search, best, held.known))
     began = time.perf_counter()
     search.best = search.go_on(best, held, last)
@@ -125,19 +126,23 @@ def _large(search: Search, held: HeldOut) -> None:
         search.best = search.go_on(search.best, held, exactly(search, rows, ITERATIONS))
     _without_noise(search, held, [_batch(search, held), _batch(search, held, MOST_NEIGHBOURS)])
     if search.seconds is not None:
-        _others(search, held, last, taken)
+        _others(search, held, last, taken, finalists)
     _rescale(search)
 
 
-def _others(search: Search, held: HeldOut, last: Stages, taken: float) -> None:
-    """What is left of the time: the last stage for other candidates too, from the most promising one on."""
+def _others(search: Search, held: HeldOut, last: Stages, taken: float, finalists: list[Candidate]) -> None:
+    """What is left of the time: the last stage for other candidates too, those that had a batch first."""
     best = search.best
     assert best is not None
-    scored = [one for one in search.candidates.values() if one.held is not None and one.name != best.name]
-    for one in sorted(scored, key=lambda one: -one.score):
+    others = [search.candidates[one.name] for one in finalists if one.name != best.name]
+    for one in sorted(others, key=lambda one: -one.score):
         if search.left < AGAIN * taken:
             return
-        search.best = best = chosen([best, search.go_on(one, held, last)])
+        if one.held is None:
+            one = search.go_on(search.scored(one, held), held, _batch(search, held))
+        one = search.go_on(one, held, last)
+        if one.held is not None:  # there was time to compare them
+            search.best = best = chosen([best, one])
 
 
 def _by(search: Search, method: str, few: Rows) -> None:
@@ -160,10 +165,10 @@ def _finalists(search: Search) -> list[Candidate]:
     return [best, *close[:1], *apart, *close[1:OTHERS]]
 
 
-def _by_a_batch(search: Search, held: HeldOut) -> Candidate:
+def _by_a_batch(search: Search, held: HeldOut, finalists: list[Candidate]) -> Candidate:
     """The best of a few candidates after a batch, while there is time for more than one."""
     found: list[Candidate] = []
-    for one in _finalists(search):
+    for one in finalists:
         if found and search.seconds is not None and search.left < LATER * search.seconds:
             break
         found.append(search.go_on(search.scored(one, held), held, _batch(search, held)))

@@ -33,8 +33,6 @@ FULL_BATCH = 10_000  # rows with many rows in their conditioning sets: an evalua
 ROUNDS = 6  # rounds of updating the neighbours, at most
 FEWEST = 0.25  # of a batch, with many neighbours
 SETTLED = 1e-3  # nats per observation that updating the neighbours must still gain
-FAR = 1e-2  # the same, of a round on a batch: those on all rows do the rest
-LATER = 0.6  # of the time, that all rows should have
 
 
 def stages(method: str, rows: Rows, run: Run, seed: int, compute: Compute) -> Iterator[Stage]:
@@ -195,15 +193,7 @@ class Neighbours:
         return int(SMALL_BATCH * max(FEWEST, (NEIGHBOURS / self.m) ** 2))
 
     def batch(self) -> Iterator[Stage]:
-        """A batch, in rounds while the optimum is still far: candidates that have not arrived look alike.
-        Within a time limit, not into the time of what comes after."""
-        run, before = self.run, np.inf
-        for _ in range(ROUNDS):
-            yield "neighbours, a batch", self.at(self.size, self.m, _searchable(self.size, run)), 15
-            far = run.ended is Ending.LIMIT if before == np.inf else before - run.objective >= FAR
-            if not far or (run.seconds is not None and run.left < LATER * run.seconds):
-                return
-            before = run.objective
+        yield "neighbours, a batch", self.at(self.size, self.m, _searchable(self.size, self.run)), 15
 
     def all_rows(self) -> Iterator[Stage]:
         """All rows, or as many as the time allows, until new neighbours gain no more."""
