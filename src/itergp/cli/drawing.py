@@ -44,7 +44,7 @@ def _draw_learned(learned: Values, target: str | None) -> None:
     table.add_column("relevance", no_wrap=True)
     most = features[0]["relevance"]
     for row in features[:MOST_FEATURES]:
-        share = row["relevance"] / most
+        share = row["relevance"] / most if most else 0.0
         lengthscale = [brief(row["lengthscale"])] if own else []
         table.add_row(one_line(row["name"]), *lengthscale, f"{'█' * round(16 * share):<16} {percent(share)}")
     console.print(table)

@@ -65,16 +65,13 @@ class Subject:
     def relevance(self) -> list[Relevance]:
         return relevances(self.fit)
 
-    @property
-    def order(self) -> list[int]:
-        """The features, the most relevant one first."""
-        return [row.feature for row in self.relevance]
-
     @cached_property
     def columns(self) -> list[Column]:
-        """The columns as a reader knows them, those of a category as one; the most relevant one first."""
+        """The columns as a reader knows them, those of a category as one; the most relevant one first.
+        Without those that never vary: they tell no row from another."""
         holes = None if self.fit.donors is None else self.fit.donors.holes
-        return columns(self.posterior.problem.X, self.fit.scaling, self.names, self.order, holes)
+        order = [row.feature for row in self.relevance if row.varies]
+        return columns(self.posterior.problem.X, self.fit.scaling, self.names, order, holes)
 
     @cached_property
     def calibration(self) -> Calibration | None:
