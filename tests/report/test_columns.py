@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from itergp import IterGPRegressor, Matern32
 from itergp.report import numbers
@@ -60,3 +61,20 @@ def test_small_units_are_not_zeros():
     along = {line["feature"]: line["held_at"] for line in numbers(model.fit_)["targets"][0]["slices"]}
     told = float(along["x2"].partition("x1 = ")[2].rstrip("."))
     np.testing.assert_allclose(told, np.median(X[:, 0]), rtol=1e-2)
+
+
+@pytest.mark.parametrize("features", [1, 3])
+def test_slices_end_at_the_smallest_and_largest_training_value(features):
+    """Hours are from 0 to 23, and sizes from 0 on. A few values far away do not stretch a line."""
+    rng = np.random.default_rng(3)
+    X = np.column_stack(
+        [np.arange(400) % 24, rng.exponential(1.0, 400), np.append(rng.normal(size=399), 1e4)]
+    )
+    X = X[:, :features].astype(float)
+    model = IterGPRegressor("matern32", noise=0.05, learn=False).fit(X, np.sin(X[:, 0]))
+    ends = {line["feature"]: line["x"] for line in numbers(model.fit_)["targets"][0]["slices"]}
+    assert (ends["x1"][0], ends["x1"][-1]) == (0.0, 23.0)
+    for j in range(features):
+        assert min(ends[f"x{j + 1}"]) >= X[:, j].min() - 1e-3  # numbers are rounded
+        assert max(ends[f"x{j + 1}"]) <= X[:, j].max() + 1e-3
+    assert features == 1 or max(ends["x3"]) < 5.0
