@@ -127,7 +127,8 @@ SECTIONS = (
         "The worst points",
         parts.worst_tables,
         "Up to 20 points whose observations lie furthest from their predictions, in predicted standard "
-        "deviations: often errors in the data. Rows are counted from 0, among those that were used.",
+        "deviations: often errors in the data.",
+        {"numbered": quality.numbered},
         of_target={"worst": quality.worst},
     ),
     Section(
