@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from itergp.fitted import choice
 from itergp.report.measure import fitted, noise, quality, share
 from itergp.report.measure.slices import slices
 from itergp.report.measure.subject import Subject, Target
@@ -135,8 +134,7 @@ SECTIONS = (
         "candidates",
         "How the kernel was chosen",
         parts.candidates,
-        choice.HELP,
-        {"candidates": fitted.candidates},
+        numbers={"candidates": fitted.candidates},
         folded=always,
     ),
     Section(

@@ -294,7 +294,10 @@ def candidates(numbers: Json) -> str:
         return ""
     body = [list(map(text, row)) for row in choice.cells(found)]
     said = f"<p>Kernel: {prose(choice.sentence(found))}.</p>"
-    return said + table("How the kernel was chosen", list(choice.HEAD), body)
+    if not body:
+        return said
+    reading = f'<p class="help">{choice.HELP}</p>'
+    return reading + said + table("How the kernel was chosen", list(choice.HEAD), body)
 
 
 def hyperparameters(numbers: Json) -> str:
