@@ -398,6 +398,28 @@ def test_hyper_parameters_of_inputs_that_say_nothing_are_marked(model):
     assert idle == ["the lengthscale of a is missing; of no effect, since that input is 0 in every row"]
 
 
+@pytest.mark.parametrize("shift", [0.0, 3.0])
+def test_an_input_that_is_zero_in_every_row_is_no_feature(shift, tmp_path):
+    """Three columns, of which one may be missing: a fourth input counts where held-out errors ask for it."""
+    from typer.testing import CliRunner
+
+    from itergp.cli.commands import app
+    from itergp.cli.files import save_model
+
+    model = fitted(tmp_path / "t.csv", *columns(150, seed=1, shift=shift)[:2], kernel="matern32")
+    told = bool(model.posterior_.problem.X[:, 1].any())
+    assert told == bool(shift)
+    values = numbers(model.fit_, feature_names=model.table_.inputs)
+    expected = ["a", "a is missing", "b", "c"] if told else ["a", "b", "c"]
+    assert values["fitted"]["feature_names"] == expected
+    assert values["fitted"]["features"] == len(expected)
+    assert values["title"].endswith(f"by {len(expected)} features")
+    save_model(tmp_path / "m.itergp", model.fit_, model.table_)
+    said = " ".join(CliRunner().invoke(app, ["info", str(tmp_path / "m.itergp")]).output.split())
+    assert f", {len(expected)} inputs" in said
+    assert ("inputs that say where: 'a is missing'" if told else "no input says where") in said
+
+
 def test_lengthscales_on_the_command_line_are_those_of_columns_too(model, tmp_path):
     from itergp.cli.measuring import described
 

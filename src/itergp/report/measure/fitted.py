@@ -28,8 +28,8 @@ def fitted(subject: Subject) -> Json:
     return {
         "rows": fit.rows,
         "distinct_rows": posterior.problem.n,
-        "features": fit.features,
-        "feature_names": subject.names,
+        "features": fit.used_features,
+        "feature_names": [name for j, name in enumerate(subject.names) if j not in fit.idle],
         "targets": subject.targets,
         "kernel": formula(fit.kernel),
         "noise": np.atleast_1d(fit.noise * fit.scaling.y_scale**2),
@@ -98,8 +98,6 @@ def hyperparameters(subject: Subject) -> Table:
     space = Space.of(fit.kernel, fit.noise / unit, data, learned_noise, ranges=ranges)
     low, high = np.exp(space.lower), np.exp(space.upper)
     hit = set(space.at_bounds(space.vector(fit.kernel, fit.noise / unit))) if learned else set()
-    holes = () if fit.donors is None else fit.donors.holes.columns
-    idle = {hole.flag for hole in holes if not hole.told}
     rows, start = Table(), 0
     for path, value in parameters(fit.kernel).items():
         values = np.atleast_1d(np.asarray(value, dtype=np.float64))
@@ -108,7 +106,7 @@ def hyperparameters(subject: Subject) -> Table:
             name = path if values.size == 1 else f"{path}[{i}]"
             bounds = (low[place], high[place]) if learned else None
             feature = names[i] if values.size == len(names) and values.size > 1 else None
-            words = _words(path, feature) + (IDLE if feature is not None and i in idle else "")
+            words = _words(path, feature) + (IDLE if feature is not None and i in fit.idle else "")
             rows.append(_row(name, float(one), bounds, name in hit, words))
         start += values.size
     told = np.ones(data.t, dtype=bool) if fit.first_rows is None else fit.first_rows.told

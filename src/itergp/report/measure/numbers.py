@@ -36,7 +36,7 @@ def numbers(
     points, shown = subject.seen.points, range(min(TARGETS, fit.targets))
     values: Json = {
         "format": FORMAT,
-        "title": title(subject.targets, fit.features),
+        "title": title(subject.targets, fit.used_features),
         "versions": {"itergp": __version__, "numpy": np.__version__},
         "points": {"source": points.source, "count": int(points.rows.size), "note": points.note},
         "share": share.share(subject),
