@@ -78,3 +78,33 @@ def test_slices_end_at_the_smallest_and_largest_training_value(features):
         assert min(ends[f"x{j + 1}"]) >= X[:, j].min() - 1e-3  # numbers are rounded
         assert max(ends[f"x{j + 1}"]) <= X[:, j].max() + 1e-3
     assert features == 1 or max(ends["x3"]) < 5.0
+
+
+def test_a_feature_that_hardly_matters_is_no_warning():
+    """Its lengthscale ends at the upper end of its range. The oracle: y does not depend on it, and
+    predictions do not either."""
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(2, 300))
+    lot = np.arange(300) % 2.0
+    X, y = np.column_stack([x, w, lot]), 2 * x + np.sin(2 * w) + 0.1 * rng.normal(size=300)
+    model = IterGPRegressor("matern32", random_state=0).fit(X, y)
+    assert model.kernel_.kernel.lengthscale[2] > 900.0
+    moved = np.column_stack([x, w, 1 - lot])
+    np.testing.assert_allclose(model.predict(moved), model.predict(X), atol=0.2)  # y has 2.2
+    values = numbers(model.fit_, feature_names=["x", "w", "lot"])
+    (row,) = (row for row in values["hyperparameters"] if "lot" in row["words"])
+    assert row["words"] == (
+        "the lengthscale of lot; at the upper end of its range: this feature hardly matters"
+    )
+    assert not row["at_bound"]
+    assert not any("lot" in warning for warning in values["warnings"])
+
+
+def test_one_row_is_one_row():
+    with pytest.warns(UserWarning, match="there is one row"):
+        model = IterGPRegressor().fit([[1.0, 2.0]], [3.0])
+    values = numbers(model.fit_)
+    said = " ".join([*values["verdict"], values["points"]["note"]])
+    assert "The fit of 1 row and" in said
+    assert "The only row was acted on" in said
+    assert " 1 rows" not in said

@@ -317,7 +317,8 @@ def from_test_data(
         if rows.size < len(X)
         else ""
     )
-    note = some or f"All {len(X):,} rows of the test data"
+    every = f"All {len(X):,} rows" if len(X) > 1 else "The only row"
+    note = some or f"{every} of the test data"
     noises, extras = (np.broadcast_to(one, (len(X),)) for one in (noise, extra))
     return TestData(posterior, X, y[:, None] if y.ndim == 1 else y, rows, noises, f"{note}.", extras)
 
@@ -347,7 +348,8 @@ def _about_folds(
     m: int, folds: int, posterior: Posterior, counts: np.ndarray, neighbours: int, learned: bool
 ) -> str:
     n = posterior.problem.n
-    which = f"All {n:,} training rows" if m == n else f"{m:,} of {n:,} training rows, chosen at random"
+    every = f"All {n:,} training rows" if n > 1 else "The only training row"
+    which = every if m == n else f"{m:,} of {n:,} training rows, chosen at random"
     text = f"{which}, in {folds} folds; each is predicted from the rows outside its fold, without refitting"
     if neighbours:
         text += f", with {neighbours} rows near it outside the fold as local actions"

@@ -106,7 +106,8 @@ def _posteriors(fit: Fit) -> tuple[Posterior, ...]:
 def _lacks(fit: Fit, rows: np.ndarray, X_test: ArrayLike | None, held_out: Lacks) -> Lacks:
     if fit.donors is None:
         return None
-    if held_out is not None:
+    if X_test is None or held_out is not None:
+        assert held_out is not None
         found, perhaps = held_out
         return found[rows], perhaps[rows]
     found = fit.donors.holes.missing(as_float64("X_test", X_test))[rows]

@@ -19,6 +19,7 @@ from itergp.storage.states import NotStored
 
 RECORDS = 500  # of a trace, at most
 IDLE = "; of no effect, since that input is 0 in every row"
+SILENT = "; at the upper end of its range: this feature hardly matters"
 T = TypeVar("T")
 
 
@@ -107,7 +108,9 @@ def hyperparameters(subject: Subject) -> Table:
             bounds = (low[place], high[place]) if learned else None
             feature = names[i] if values.size == len(names) and values.size > 1 else None
             words = _words(path, feature) + (IDLE if feature is not None and i in fit.idle else "")
-            rows.append(_row(name, float(one), bounds, name in hit, words))
+            silent = name in hit and feature is not None and one > 1.0 and _hardly_matters(subject, i)
+            words += SILENT if silent else ""
+            rows.append(_row(name, float(one), bounds, name in hit and not silent, words))
         start += values.size
     told = np.ones(data.t, dtype=bool) if fit.first_rows is None else fit.first_rows.told
     for j, name in enumerate(space.noise_names):
@@ -117,6 +120,17 @@ def hyperparameters(subject: Subject) -> Table:
         words = f"the noise variance{of}"
         rows.append(_row(name, fit.noise_of(j), noise, sought and name in hit, words))
     return rows
+
+
+def _hardly_matters(subject: Subject, j: int) -> bool:
+    """Whether the function of the prior changes along a feature, over one standard deviation of it, by less
+    than a tenth of that of the targets."""
+    problem = subject.posterior.problem
+    x = np.median(problem.X, axis=0)[None]
+    moved = x + np.std(problem.X[:, j]) * (np.arange(x.size) == j)
+    k = problem.prior.kernel
+    change = (k(x, x) + k(moved, moved) - 2.0 * k(x, moved)).item()
+    return bool(change < 0.01 * np.max(np.var(problem.y, axis=0)))
 
 
 def _row(name: str, value: float, bounds: tuple[float, float] | None, at_bound: bool, words: str) -> Json:
