@@ -260,3 +260,30 @@ def test_a_frame_with_just_the_columns_of_a_table_of_numbers_is_encoded_too(tmp_
     frame = pd.DataFrame({"a": [1.0, np.nan], "b": [2.0, 3.0]})
     for given in (frame, frame.assign(other=1), frame.astype(str)):
         np.testing.assert_array_equal(loaded.predict(given), said["predictions"]["mean"])
+
+
+def test_the_worst_points_of_a_report_have_the_line_of_the_file(tmp_path):
+    """The oracle reads the line of the file that is named, though rows before it were left out, and one has
+    two lines. Without test data the page says what is counted."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=60)
+    text = [f'{a:.6f},"n{i}{chr(10) if i == 3 else ""}",{np.sin(a):.6f}' for i, a in enumerate(x)]
+    for i in (2, 10, 20):
+        text[i] = f"{x[i]:.6f},none," if i != 20 else f"{x[i]:.6f},none,bad"
+    (tmp_path / "t.csv").write_text("\n".join(["x,note,y", *text]) + "\n")
+    told = ["--target", "y", "--drop", "note", "--skip-bad", *QUICK, "--out", tmp_path / "m.itergp"]
+    succeed("fit", tmp_path / "t.csv", *told)
+    page = tmp_path / "r.html"
+    at_test = ("--data", tmp_path / "t.csv", "--skip-bad", "--json", "--out", page)
+    values = json.loads(succeed("report", tmp_path / "m.itergp", *at_test).stdout)
+    lines = (tmp_path / "t.csv").read_text().split("\n")
+    worst = values["targets"][0]["worst"]
+    assert len(worst) == 20
+    for row in worst:
+        cells = lines[row["place"] - 1].split(",")
+        assert float(cells[0]) == pytest.approx(row["features"]["x"], rel=1e-3, abs=1e-4)
+    assert any(row["place"] > row["row"] + 5 for row in worst)  # after the rows that were left out
+    assert '<th scope="col">line</th>' in page.read_text()
+    held = json.loads(succeed("report", tmp_path / "m.itergp", "--json").stdout)
+    assert "Rows that were left out before the fit" in held["numbered"]["about"]
+    assert {row["place"] for row in held["targets"][0]["worst"]} == {None}

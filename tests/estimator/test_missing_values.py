@@ -3,6 +3,7 @@ must be, by every door."""
 
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from itergp.estimator import filling, fitting, regressor
 from itergp.estimator.budgets import Budget
 from itergp.estimator.clock import Clock
 from itergp.estimator.progress import Interrupts, Watch
+from itergp.fitted.seen import look
 from itergp.learning import Ending, Learned
 from itergp.report import numbers
 from itergp.tables import Layout, read_table, training
@@ -152,6 +154,58 @@ def test_all_doors_have_the_same_uncertainty(model, tmp_path):
     model.save(tmp_path / "m.itergp")
     again = IterGPRegressor.load(tmp_path / "m.itergp")
     np.testing.assert_array_equal(again.predict(frame, return_std=True)[1], std)
+
+
+@pytest.mark.parametrize("how", ["exact", "12 actions", "heteroscedastic", "told"])
+def test_what_a_missing_value_could_be_is_mathematical_by_every_door(how, tmp_path):
+    """mathematical + computational + noise is the variance of an observation, without noise that of the
+    latent function; noise is what it is in the same rows if nothing is missing. From a file."""
+    pd = pytest.importorskip("pandas")
+    X, y, lost = columns(150, seed=1, shift=3.0 * (how == "told"))
+    named = {"noise": how} if how == "heteroscedastic" else {}
+    budget = {"budget": how} if how == "12 actions" else {}
+    fitted(tmp_path / "t.csv", X, y, kernel="matern32", **named, **budget).save(tmp_path / "m.itergp")
+    model = IterGPRegressor.load(tmp_path / "m.itergp")
+    assert model.fit_.donors.holes.columns[0].told == (how == "told")
+    new, target, lost = columns(40, seed=9)
+    frame = pd.DataFrame(new, columns=NAMES)
+    parts, certificate = model.decompose(frame), model.certify(frame)
+    std, latent = (model.predict(frame, return_std=True, include_noise=noisy)[1] for noisy in (True, False))
+    np.testing.assert_allclose(parts.mathematical + parts.computational + parts.noise, std**2, rtol=1e-10)
+    np.testing.assert_allclose(parts.mathematical + parts.computational, latent**2, rtol=1e-10)
+    assert parts.mathematical[lost].min() > 10 * parts.mathematical[~lost].mean()
+    if how != "heteroscedastic":
+        np.testing.assert_allclose(parts.noise, parts.noise[~lost][0], rtol=1e-10)
+    assert (certificate.variance_lower <= parts.mathematical * (1 + 1e-9)).all()
+    assert (certificate.variance_upper >= parts.mathematical * (1 - 1e-9)).all()
+    assert 0.0 <= parts.share <= (0.0 if how != "12 actions" else 1.0)
+
+    layout_inputs = encoded(new, lost)
+    report = numbers(model.fit_, layout_inputs, target)
+    drawn, worst = report["targets"][0]["decomposition"], report["targets"][0]["worst"]
+    np.testing.assert_allclose(
+        np.sort(parts.combined), np.add(drawn["mathematical"], drawn["computational"]), rtol=1e-3
+    )
+    np.testing.assert_allclose([row["std"] for row in worst], std[[row["row"] for row in worst]], rtol=1e-3)
+    np.testing.assert_allclose(report["share"]["value"], parts.share, atol=1e-3)
+
+
+def test_held_out_rows_of_a_report_say_the_same(model):
+    """Of training rows that lack a value, the latent part is as large as in new ones; the noise of an
+    observation is that of the model."""
+    points = look(model.fit_).points
+    _, _, lost = columns(150, seed=1)
+    np.testing.assert_allclose(points.noise, model.fit_.noise, rtol=1e-9)
+    held = points.local(0)[1]
+    assert held[lost[points.rows]].min() > 10 * np.median(held[~lost[points.rows]])
+    np.testing.assert_allclose(
+        held + points.noise, model.fit_.posterior.problem.N[points.rows] + _without_holes(points)
+    )
+
+
+def _without_holes(points):
+    """Held-out latent variances, as if nothing were missing."""
+    return replace(points, extras=np.zeros_like(points.extras)).local(0)[1]
 
 
 def test_rows_that_are_added_weigh_less_too(model, tmp_path):
@@ -342,6 +396,28 @@ def test_hyper_parameters_of_inputs_that_say_nothing_are_marked(model):
     rows = numbers(model.fit_, feature_names=model.table_.inputs)["hyperparameters"]
     idle = [row["words"] for row in rows if "of no effect" in row["words"]]
     assert idle == ["the lengthscale of a is missing; of no effect, since that input is 0 in every row"]
+
+
+@pytest.mark.parametrize("shift", [0.0, 3.0])
+def test_an_input_that_is_zero_in_every_row_is_no_feature(shift, tmp_path):
+    """Three columns, of which one may be missing: a fourth input counts where held-out errors ask for it."""
+    from typer.testing import CliRunner
+
+    from itergp.cli.commands import app
+    from itergp.cli.files import save_model
+
+    model = fitted(tmp_path / "t.csv", *columns(150, seed=1, shift=shift)[:2], kernel="matern32")
+    told = bool(model.posterior_.problem.X[:, 1].any())
+    assert told == bool(shift)
+    values = numbers(model.fit_, feature_names=model.table_.inputs)
+    expected = ["a", "a is missing", "b", "c"] if told else ["a", "b", "c"]
+    assert values["fitted"]["feature_names"] == expected
+    assert values["fitted"]["features"] == len(expected)
+    assert values["title"].endswith(f"by {len(expected)} features")
+    save_model(tmp_path / "m.itergp", model.fit_, model.table_)
+    said = " ".join(CliRunner().invoke(app, ["info", str(tmp_path / "m.itergp")]).output.split())
+    assert f", {len(expected)} inputs" in said
+    assert ("inputs that say where: 'a is missing'" if told else "no input says where") in said
 
 
 def test_lengthscales_on_the_command_line_are_those_of_columns_too(model, tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from itergp.fitted import choice
 from itergp.fitted.formats import MINUS, with_error
 from itergp.learning.candidates import Considered
+from itergp.report.page import parts
 
 
 def one(name, score=None, error=None, coverage=None, chosen=False):
@@ -35,6 +36,11 @@ BEST = one("rbf", -0.5, 0.0, 0.95, True)
             [one("rbf", chosen=True), one("matern52", -0.5, 0.1, 0.9)],
             "rbf, chosen among 2 by the likelihood alone, without held-out rows",
         ),
+        (
+            [BEST, one("matern52"), one("matern12")],
+            "rbf, chosen among 3 by the likelihood alone; held-out rows were then predicted with it, and not "
+            "compared with others",
+        ),
         ([one("matern32", chosen=True)], "matern32; there was no time to compare it with others"),
     ],
 )
@@ -49,6 +55,16 @@ def test_what_was_only_screened_has_dashes():
         ["matern52", f"{MINUS}0.5130", f"{MINUS}0.013 ± 0.004", "94.0\N{NO-BREAK SPACE}%"],
         ["matern12", choice.NONE, choice.NONE, choice.NONE],
     ]
+
+
+def test_there_is_no_table_of_dashes():
+    """Where nothing was compared, the sentence says it all."""
+    for candidates in ([BEST, one("matern52"), one("matern12")], [BEST], []):
+        found = choice.rows(candidates)
+        assert choice.cells(found) == []
+        page = parts.candidates({"candidates": found})
+        assert "<table" not in page
+        assert ("<p>Kernel: rbf" in page) == bool(candidates)
 
 
 @pytest.mark.parametrize(

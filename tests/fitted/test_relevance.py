@@ -1,9 +1,12 @@
 """How much a feature matters is how much the function changes with it."""
 
 import numpy as np
+import pytest
 
 from itergp import RBF, IterGPRegressor, Linear
+from itergp.errors import LearningWarning
 from itergp.fitted.relevance import relevances
+from itergp.report import numbers
 
 
 def fitted(kernel, X, y):
@@ -39,3 +42,53 @@ def test_it_is_how_far_predictions_move_over_one_standard_deviation():
             x[j] += X[:, j].std() if x[j] <= np.median(X[:, j]) else -X[:, j].std()
         moves.append(np.sqrt(np.mean((model.predict(moved) - model.predict(X)) ** 2)))
     np.testing.assert_allclose([found[0], found[1]], np.array(moves) / max(moves), rtol=1e-6)
+
+
+def beside_constants(n=160):
+    """y depends on two features; three say nothing, one of them but for rounding. The pair of columns is a
+    category, beside which a constant column has a short lengthscale, as if it were a new level."""
+    rng = np.random.default_rng(2)
+    x, w = rng.standard_normal((2, n))
+    level = rng.integers(0, 2, n).astype(float)
+    constants = [np.full(n, 5.0), np.zeros(n), 0.1 + 2e-17 * rng.integers(0, 2, n)]
+    X = np.column_stack([constants[0], x, level, 1 - level, *constants[1:], w])
+    return X, 2 * x + np.sin(2 * w) + 0.1 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize(
+    "kernel", ["matern32", "auto", 1.0 * RBF(np.ones(7)), RBF(1.0) + Linear(1.0)], ids=str
+)
+def test_a_column_that_is_constant_in_the_training_rows_has_no_relevance(kernel):
+    """The oracle: a feature that no two rows differ in cannot say why their targets differ."""
+    X, y = beside_constants()
+    model = IterGPRegressor(kernel=kernel, budget="32 actions", random_state=0).fit(X, y)
+    found = {one.feature: one for one in relevances(model.fit_)}
+    constant = set(np.flatnonzero(np.ptp(X, axis=0) < 1e-12))
+    assert constant == {0, 4, 5}
+    assert {j for j, one in found.items() if one.value == 0.0} == constant
+    assert {j for j, one in found.items() if not one.varies} == constant
+    assert max(one.value for one in found.values()) == 1.0
+    assert all(found[j].inverse in (0.0, None) for j in constant)
+
+
+def test_a_report_shows_no_constant_column_among_points_and_slices():
+    X, y = beside_constants()
+    model = IterGPRegressor("matern32", noise=0.05, learn=False).fit(X, y)
+    names = ["k", "x", "level=a", "level=b", "one", "tenth", "w"]
+    values = numbers(model.fit_, feature_names=names)
+    shown = values["targets"][0]
+    assert {name for row in shown["worst"] for name in row["features"]} == {"x", "level", "w"}
+    assert {line["feature"] for line in shown["slices"]} == {"x", "w"}
+    assert not any(
+        f"{name} =" in line["held_at"] for line in shown["slices"] for name in ("k", "one", "tenth")
+    )
+    assert {row["feature"] for row in values["relevance"][-3:]} == {"k", "one", "tenth"}
+
+
+def test_a_fit_without_a_feature_that_varies_says_so_and_predicts_the_mean():
+    y = np.random.default_rng(3).standard_normal(40)
+    with pytest.warns(LearningWarning, match="Nothing can be learned from X"):
+        model = IterGPRegressor(budget="8 actions").fit(np.full((40, 2), 5.0), y)
+    np.testing.assert_allclose(model.predict([[5.0, 5.0]]), y.mean(), atol=1e-6)
+    assert [one.value for one in relevances(model.fit_)] == [0.0, 0.0]
+    assert numbers(model.fit_)["targets"][0]["slices"] == []

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from itergp import IterGPRegressor, Matern32
 from itergp.report import numbers
@@ -60,3 +61,50 @@ def test_small_units_are_not_zeros():
     along = {line["feature"]: line["held_at"] for line in numbers(model.fit_)["targets"][0]["slices"]}
     told = float(along["x2"].partition("x1 = ")[2].rstrip("."))
     np.testing.assert_allclose(told, np.median(X[:, 0]), rtol=1e-2)
+
+
+@pytest.mark.parametrize("features", [1, 3])
+def test_slices_end_at_the_smallest_and_largest_training_value(features):
+    """Hours are from 0 to 23, and sizes from 0 on. A few values far away do not stretch a line."""
+    rng = np.random.default_rng(3)
+    X = np.column_stack(
+        [np.arange(400) % 24, rng.exponential(1.0, 400), np.append(rng.normal(size=399), 1e4)]
+    )
+    X = X[:, :features].astype(float)
+    model = IterGPRegressor("matern32", noise=0.05, learn=False).fit(X, np.sin(X[:, 0]))
+    ends = {line["feature"]: line["x"] for line in numbers(model.fit_)["targets"][0]["slices"]}
+    assert (ends["x1"][0], ends["x1"][-1]) == (0.0, 23.0)
+    for j in range(features):
+        assert min(ends[f"x{j + 1}"]) >= X[:, j].min() - 1e-3  # numbers are rounded
+        assert max(ends[f"x{j + 1}"]) <= X[:, j].max() + 1e-3
+    assert features == 1 or max(ends["x3"]) < 5.0
+
+
+def test_a_feature_that_hardly_matters_is_no_warning():
+    """Its lengthscale ends at the upper end of its range. The oracle: y does not depend on it, and
+    predictions do not either."""
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(2, 300))
+    lot = np.arange(300) % 2.0
+    X, y = np.column_stack([x, w, lot]), 2 * x + np.sin(2 * w) + 0.1 * rng.normal(size=300)
+    model = IterGPRegressor("matern32", random_state=0).fit(X, y)
+    assert model.kernel_.kernel.lengthscale[2] > 900.0
+    moved = np.column_stack([x, w, 1 - lot])
+    np.testing.assert_allclose(model.predict(moved), model.predict(X), atol=0.2)  # y has 2.2
+    values = numbers(model.fit_, feature_names=["x", "w", "lot"])
+    (row,) = (row for row in values["hyperparameters"] if "lot" in row["words"])
+    assert row["words"] == (
+        "the lengthscale of lot; at the upper end of its range: this feature hardly matters"
+    )
+    assert not row["at_bound"]
+    assert not any("lot" in warning for warning in values["warnings"])
+
+
+def test_one_row_is_one_row():
+    with pytest.warns(UserWarning, match="there is one row"):
+        model = IterGPRegressor().fit([[1.0, 2.0]], [3.0])
+    values = numbers(model.fit_)
+    said = " ".join([*values["verdict"], values["points"]["note"]])
+    assert "The fit of 1 row and" in said
+    assert "The only row was acted on" in said
+    assert " 1 rows" not in said

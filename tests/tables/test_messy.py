@@ -321,8 +321,10 @@ def test_what_may_be_missing_is_nan_and_an_input_says_where(tmp_path):
     rows = [[1, 0, 0, 1, 0], [nan, 1, 1, 0, 0], [3, 0, nan, nan, 1], [nan, 1, 0, 1, 0]]
     np.testing.assert_array_equal(X, rows)
     assert said[:2] == [
-        "'a' has missing values (2): those of similar rows stand for them, and an input says where.",
-        "'colour' has missing values (1): those of similar rows stand for them, and an input says where.",
+        "'a' has missing values (2): those of similar rows stand for them. If held-out errors "
+        "ask for it, an input says where.",
+        "'colour' has missing values (1): those of similar rows stand for them. If held-out errors "
+        "ask for it, an input says where.",
     ]
     assert layout.holes == Holes((Hole((0,), 1), Hole((2, 3), 4, category=True)))
     assert Layout.from_json(json.loads(json.dumps(layout.as_json()))) == layout

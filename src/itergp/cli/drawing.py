@@ -44,7 +44,7 @@ def _draw_learned(learned: Values, target: str | None) -> None:
     table.add_column("relevance", no_wrap=True)
     most = features[0]["relevance"]
     for row in features[:MOST_FEATURES]:
-        share = row["relevance"] / most
+        share = row["relevance"] / most if most else 0.0
         lengthscale = [brief(row["lengthscale"])] if own else []
         table.add_row(one_line(row["name"]), *lengthscale, f"{'█' * round(16 * share):<16} {percent(share)}")
     console.print(table)
@@ -60,8 +60,9 @@ def _draw_learned(learned: Values, target: str | None) -> None:
 
 
 def draw_candidates(found: list[Values]) -> None:
-    """The kernels among which one was chosen; nothing if it was given."""
-    if not found:
+    """The kernels among which one was chosen; nothing if it was given, or if none was compared with it."""
+    rows = cells(found)
+    if not rows:
         return
     table = Table(
         title="How the kernel was chosen",
@@ -72,7 +73,7 @@ def draw_candidates(found: list[Values]) -> None:
     )
     for j, name in enumerate(HEAD):
         table.add_column(name, justify="right" if j else "left", overflow="fold")
-    for row in cells(found):
+    for row in rows:
         table.add_row(*row)
     console.print()
     console.print(table)

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from itergp.estimator.regressor import IterGPRegressor
     from itergp.fitted.fit import Fit
+    from itergp.report.measure.subject import Places
 
 
 STDIN = "-"
@@ -117,8 +119,11 @@ def _layout(path: Path, fit: "Fit", layout: Layout | None) -> Layout:
 
 def supervised(
     path: Path, header: bool | None, layout: Layout, decimal: str | None = None, skip_bad: bool = False
-) -> "tuple[np.ndarray, np.ndarray, list[str]]":
-    """X and y of a table that has the model's columns and its target; and what was done to it."""
+) -> "tuple[np.ndarray, np.ndarray, list[str], Places]":
+    """X and y of a table that has the model's columns and its target; what was done to it; and where each row
+    is in the file."""
+    from itergp.report.measure.subject import Places
+
     table = read_table(
         path,
         header,
@@ -129,7 +134,8 @@ def supervised(
         skip_bad,
     )
     found = training(table, layout, skip_bad=skip_bad)
-    return found.X, found.y, table.notes.sentences()
+    places = Places(table.unit, list(compress(table.lines, found.kept)))
+    return found.X, found.y, table.notes.sentences(), places
 
 
 def check_decimal(decimal: str | None) -> None:

@@ -215,7 +215,7 @@ def update(
         with engine_of(cluster) as engine:
             estimator, layout = load_model(model, engine)
             layout = _with_target(layout, target)
-            X, y, notes = supervised(path, header, layout, decimal, skip_bad)
+            X, y, notes, _ = supervised(path, header, layout, decimal, skip_bad)
             say_notes(notes)
             estimator.budget = budget or estimator.budget
             work = partial(estimator.partial_fit, X, y)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,10 @@ from itergp.cli.app import JsonOption, app, console, one_line, reporting
 from itergp.cli.clusters import ClusterOption, show_cluster
 from itergp.cli.files import existing, load_fit
 from itergp.errors import InputError
+
+if TYPE_CHECKING:
+    from itergp.fitted.fit import Fit
+    from itergp.tables import Layout
 
 MOST = 5  # arrays of a file that are named
 
@@ -76,7 +80,7 @@ def _model(path: Path, as_json: bool) -> None:
         return
     from itergp.cli.drawing import draw_candidates, draw_model
 
-    console.print(f"{one_line(str(path))}: {values['bytes'] / 1e6:.1f} MB, {len(layout.inputs)} inputs")
+    console.print(f"{one_line(str(path))}: {values['bytes'] / 1e6:.1f} MB, {fit.used_features} inputs")
     console.print(f"in the file: {', '.join(f'{name} {size / 1e6:.1f} MB' for name, size in _largest(path))}")
     for feature in layout.features:
         if feature.categories is not None:
@@ -86,9 +90,18 @@ def _model(path: Path, as_json: bool) -> None:
             parts = [name.removeprefix(f"{feature.name}: ") for name in feature.dates.names(feature.name)]
             console.print(f"{feature.name!r} is a date, used as: {', '.join(parts)}")
     if layout.missing != "refuse":
-        console.print(f"missing values: {layout.missing}")
+        console.print(f"missing values: {layout.missing}{_told(fit, layout)}")
     draw_model(values)
     draw_candidates(values["learned"]["candidates"])
+
+
+def _told(fit: "Fit", layout: "Layout") -> str:
+    """Which inputs say where a value was missing."""
+    if fit.donors is None:
+        return ""
+    flags = [hole.flag for hole in fit.donors.holes.columns if hole.told and hole.flag is not None]
+    names = ", ".join(repr(layout.inputs[flag]) for flag in flags)
+    return f"; inputs that say where: {names}" if names else "; no input says where"
 
 
 def _largest(path: Path) -> list[tuple[str, int]]:

@@ -51,9 +51,9 @@ def report(
         if out is not None:
             _page(writable(out, existing(model), *([] if data is None else [existing(data)])))
         fit, layout = load_fit(existing(model))
-        X_test = y_test = None
+        X_test = y_test = places = None
         if data is not None:
-            X_test, y_test, notes = supervised(existing(data), header, layout, decimal, skip_bad)
+            X_test, y_test, notes, places = supervised(existing(data), header, layout, decimal, skip_bad)
             say_notes(notes)
         from itergp.report import numbers, write_page
 
@@ -65,6 +65,7 @@ def report(
             feature_names=layout.inputs,
             target_names=target,
             dropped=layout.dropped,
+            places=places,
         )
         if out is not None:
             write_page(out, values)

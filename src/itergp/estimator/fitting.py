@@ -84,7 +84,12 @@ def fit_rows(
         basis = Basis.empty(plan.data.n, plan.compute.columns(plan.data.n))
         require_actions(basis, plan.policy, min(clock.budget.actions, plan.data.n))
     residual = scaling.y_scale * centred(Prior(plan.start.kernel, plan.mean), inputs, targets)
-    plan = replace(plan, learnable=telling(residual, y) > 0, groups=of_rows(asked, groups, inputs, plan.data))
+    plan = replace(
+        plan,
+        learnable=telling(residual, y) > 0,
+        varied=not constant(X).all(),
+        groups=of_rows(asked, groups, inputs, plan.data),
+    )
     each = in_blocks(plan, inputs) if isinstance(groups, str) else groups
     first = FirstRows.of(X, y, residual, plan.learns, before, weights, each)
     del residual  # which would be kept as long as the fit runs

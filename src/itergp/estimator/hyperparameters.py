@@ -29,6 +29,11 @@ from itergp.validate import as_float64, choice
 
 START_NOISE = 0.1  # of the targets' variance, where learning begins
 GIVEN = Learning(Ending.NOT_ASKED)
+NO_FEATURES = (
+    "Nothing can be learned from X: every feature has the same value in all rows, so all have the same "
+    "prediction, about the mean of y. Check that X has the right columns, or add rows by `fit` or "
+    "`partial_fit`."
+)
 NO_GROUPS = (
     "groups were given, but have no effect on learning: there is no choice between kernels to hold them out "
     "for (conformal intervals do). Set kernel='auto' and learn='auto' for one, or leave them out."
@@ -50,6 +55,7 @@ class Plan:
     learnable: np.ndarray | bool = (
         True  # whether a target tells something: values that differ; one flag for each
     )
+    varied: bool = True  # whether any feature varies
     groups: np.ndarray | None = None  # of each row: which are held out together when a model is chosen
 
     @property
@@ -115,6 +121,8 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
     if not np.any(plan.learnable):
         warnings.warn(_nothing_to_learn(plan), LearningWarning, stacklevel=5)
         return replace(as_given, learning=Learning(Ending.NOTHING_TO_LEARN))
+    if not plan.varied:
+        warnings.warn(NO_FEATURES, LearningWarning, stacklevel=5)
     if plan.groups is not None and not (plan.start.chosen and plan.method == "auto"):
         warnings.warn(NO_GROUPS, LearningWarning, stacklevel=5)
     learned = _learned(plan, told, noise / unit, learn_noise, clock, watch)

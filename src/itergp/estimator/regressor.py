@@ -251,7 +251,8 @@ class IterGPRegressor(
         """The mean (m,) or (m, t), optionally with the standard deviations or the covariance matrix of all
         points.
 
-        Uncertainties are those of a new observation, or of the latent function with `include_noise=False`.
+        Uncertainties are those of a new observation, or of the latent function with `include_noise=False`;
+        what a missing value of a table could be is in both.
         All of them use `neighbours` local actions for each point: means do not depend on what else is
         returned, and the diagonal of the covariance is the squared standard deviation. With
         `calibrated=True`, standard deviations are multiplied by `calibration_.factor`, which is learned from
@@ -302,7 +303,8 @@ class IterGPRegressor(
 
         Exact up to 4,096 rows. Beyond that, bounds are computed with `passes` over K for each 256 points
         (default 4); more passes give tighter bounds. With 0, they come from more neighbours for each point
-        and are wider.
+        and are wider. mathematical + computational is the variance of `include_noise=False`; what a missing
+        value of a table could be is mathematical, as the data do not say it.
         """
         check_is_fitted(self)
         return predictions.decompose(self.fit_, new_inputs(self, X), passes)

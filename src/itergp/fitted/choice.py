@@ -46,10 +46,18 @@ def sentence(found: Sequence[Row]) -> str:
     if not others:
         return f"{chosen.get('name')}; there was no time to compare it with others"
     of = f"{chosen.get('name')}, chosen among {len(found)}"
-    scored = [one for one in others if finite(one.get("difference")) is not None]
+    scored = _compared(found)
     if scored:
         return f"{of}; next best {scored[0].get('name')}, {_worse(scored[0])}"
-    return f"{of} by the likelihood alone, without held-out rows"
+    alone = f"{of} by the likelihood alone"
+    if finite(chosen.get("log_density")) is None:
+        return f"{alone}, without held-out rows"
+    return f"{alone}; held-out rows were then predicted with it, and not compared with others"
+
+
+def _compared(found: Sequence[Row]) -> list[Row]:
+    """Those that held-out rows compared with the chosen one."""
+    return [one for one in found[1:] if finite(one.get("difference")) is not None]
 
 
 def _worse(one: Row) -> str:
@@ -61,7 +69,10 @@ def _worse(one: Row) -> str:
 
 
 def cells(found: Sequence[Row]) -> list[list[str]]:
-    """The table of candidates as text, under `HEAD`."""
+    """The table of candidates as text, under `HEAD`; empty where none was compared with the chosen one, as it
+    would say nothing that the sentence does not."""
+    if not _compared(found):
+        return []
     columns = (
         [str(one.get("name")) for one in found],
         column([one.get("log_density") for one in found]),

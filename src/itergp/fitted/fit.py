@@ -102,6 +102,18 @@ class Fit:
         return self.scaling.x_mean.size
 
     @property
+    def idle(self) -> frozenset[int]:
+        """Inputs that would say whether a column is missing, and are 0 in every row: held-out errors did not
+        ask for them."""
+        holes = () if self.donors is None else self.donors.holes.columns
+        return frozenset(hole.flag for hole in holes if hole.flag is not None and not hole.told)
+
+    @property
+    def used_features(self) -> int:
+        """Inputs that a reader counts."""
+        return self.features - len(self.idle)
+
+    @property
     def targets(self) -> int:
         return self.scaling.y_mean.size
 

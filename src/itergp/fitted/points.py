@@ -22,7 +22,7 @@ SEED = 0
 
 class Points(ABC):
     """Inputs with observations; `path`, `local` and `exact` are means (m, t) and variances (m,) of the
-    latent function there."""
+    latent function there, with what missing values could be."""
 
     posterior: Posterior
     rows: np.ndarray  # which rows of the test data, or of the training data
@@ -91,7 +91,7 @@ class TestData(Points):
     rows: np.ndarray
     noises: np.ndarray  # (n,): of all rows of the test data
     note: str
-
+    extras: np.ndarray  # (n,): the variance that missing values add
     source: str = "test data"
 
     @property
@@ -107,17 +107,18 @@ class TestData(Points):
         return self.noises[self.rows]
 
     def path(self, ranks: np.ndarray, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
-        return path_at(self.posterior, self.X, ranks, neighbours)
+        means, variances = path_at(self.posterior, self.X, ranks, neighbours)
+        return means, variances + self.extras[self.rows]
 
     def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
         mean, variance = self.posterior.local(neighbours).marginals(self.X)
-        return _columns(mean, 0), variance
+        return _columns(mean, 0), variance + self.extras[self.rows]
 
     def exact(self, factors: Sequence[np.ndarray]) -> np.ndarray:
-        return variance_by(factors[0], self.posterior, self.X)
+        return variance_by(factors[0], self.posterior, self.X) + self.extras[self.rows]
 
     def bounds(self, neighbours: int, passes: int) -> Bounds:
-        return variance_bounds(self.posterior.at(self.X), neighbours, passes)
+        return _wider(variance_bounds(self.posterior.at(self.X), neighbours, passes), self.extras[self.rows])
 
     def few(self, number: int) -> np.ndarray:
         return chosen_rows(self.rows.size, number)
@@ -138,6 +139,7 @@ class HeldOut(Points):
     rows: np.ndarray
     fold: np.ndarray  # the number of the fold of each of these rows
     note: str
+    extras: np.ndarray  # (n,): the variance that missing values add to each training row
     source: str = "held-out folds"
 
     @property
@@ -150,7 +152,7 @@ class HeldOut(Points):
 
     @property
     def noise(self) -> np.ndarray:
-        return self.posterior.problem.N[self.rows]
+        return self.posterior.problem.N[self.rows] - self.extras[self.rows]
 
     @property
     def is_exact(self) -> bool:
@@ -172,6 +174,7 @@ class HeldOut(Points):
         if self.is_exact:
             whole = ranks == self.posterior.rank
             mean[whole], variance[whole] = self._exact()
+        variance += self.extras[self.rows]
         return _with_last(mean, variance, self.local(neighbours)) if neighbours else (mean, variance)
 
     def local(self, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
@@ -179,7 +182,7 @@ class HeldOut(Points):
         for fold, wanted, asked in self._each():
             found, variance[asked] = fold.local(neighbours, wanted)
             mean[asked] = _columns(found, 0)
-        return mean, variance
+        return mean, variance + self.extras[self.rows]
 
     def _exact(self) -> tuple[np.ndarray, np.ndarray]:
         mean, variance = np.empty((self.rows.size, self.posterior.problem.targets)), np.empty(self.rows.size)
@@ -192,14 +195,14 @@ class HeldOut(Points):
         variance = np.empty(self.rows.size)
         for fold, wanted, asked in self._each():
             variance[asked] = exact_variance_without(self.posterior, factors[0], fold.F)[wanted]
-        return variance
+        return variance + self.extras[self.rows]
 
     def bounds(self, neighbours: int, passes: int) -> Bounds:
         found = Bounds(np.empty(self.rows.size), np.empty(self.rows.size))
         for fold, wanted, asked in self._each():
             one = fold.variance_bounds(neighbours, passes, wanted)
             found.lower[asked], found.upper[asked] = one.lower, one.upper
-        return found
+        return _wider(found, self.extras[self.rows])
 
     def few(self, number: int) -> np.ndarray:
         """Fold by fold, so that few folds are needed: which rows are in a fold is random already."""
@@ -296,20 +299,39 @@ def _in_turn(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
     )
 
 
-def from_test_data(posterior: Posterior, X: np.ndarray, y: np.ndarray, noise: float | np.ndarray) -> TestData:
+def _wider(found: Bounds, extra: np.ndarray) -> Bounds:
+    return Bounds(found.lower + extra, found.upper + extra)
+
+
+def from_test_data(
+    posterior: Posterior,
+    X: np.ndarray,
+    y: np.ndarray,
+    noise: float | np.ndarray,
+    extra: float | np.ndarray = 0.0,
+) -> TestData:
+    """`extra` is what missing values add to the variance."""
     rows = chosen_rows(len(X), affordable(posterior))
     some = (
         f"{rows.size:,} of the {len(X):,} rows of the test data, chosen at random"
         if rows.size < len(X)
         else ""
     )
-    note = some or f"All {len(X):,} rows of the test data"
-    noises = np.broadcast_to(noise, (len(X),))
-    return TestData(posterior, X, y[:, None] if y.ndim == 1 else y, rows, noises, f"{note}.")
+    every = f"All {len(X):,} rows" if len(X) > 1 else "The only row"
+    note = some or f"{every} of the test data"
+    noises, extras = (np.broadcast_to(one, (len(X),)) for one in (noise, extra))
+    return TestData(posterior, X, y[:, None] if y.ndim == 1 else y, rows, noises, f"{note}.", extras)
 
 
-def from_folds(posterior: Posterior, counts: np.ndarray, neighbours: int, learned: bool) -> HeldOut:
-    """At most ten folds of training rows, chosen at random."""
+def from_folds(
+    posterior: Posterior,
+    counts: np.ndarray,
+    neighbours: int,
+    learned: bool,
+    extra: float | np.ndarray = 0.0,
+) -> HeldOut:
+    """At most ten folds of training rows, chosen at random. Of their noise, `extra` is what their missing
+    values could be."""
     n = posterior.problem.n
     rows = chosen_rows(n, affordable(posterior))
     folds = int(np.clip(FOLD_WORK / max(1, min(posterior.rank, LEADING)) ** 3, 2, min(FOLDS, max(2, n))))
@@ -318,16 +340,16 @@ def from_folds(posterior: Posterior, counts: np.ndarray, neighbours: int, learne
     # an exact model has a formula of its own for its last position
     leading = _leading(posterior) if exact else posterior
     without = tuple(without_folds(leading, [rows[fold == number] for number in range(folds)]))
-    return HeldOut(
-        posterior, without, rows, fold, _about_folds(rows.size, folds, posterior, counts, neighbours, learned)
-    )
+    note = _about_folds(rows.size, folds, posterior, counts, neighbours, learned)
+    return HeldOut(posterior, without, rows, fold, note, np.broadcast_to(extra, (n,)))
 
 
 def _about_folds(
     m: int, folds: int, posterior: Posterior, counts: np.ndarray, neighbours: int, learned: bool
 ) -> str:
     n = posterior.problem.n
-    which = f"All {n:,} training rows" if m == n else f"{m:,} of {n:,} training rows, chosen at random"
+    every = f"All {n:,} training rows" if n > 1 else "The only training row"
+    which = every if m == n else f"{m:,} of {n:,} training rows, chosen at random"
     text = f"{which}, in {folds} folds; each is predicted from the rows outside its fold, without refitting"
     if neighbours:
         text += f", with {neighbours} rows near it outside the fold as local actions"

@@ -22,8 +22,8 @@ def mean(fit: Fit, X: Array) -> Array:
 
 
 def mean_and_std(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
-    """Each (m,) or (m, t); of a new observation, or of the latent function. What missing values add is in
-    both."""
+    """Each (m,) or (m, t); of a new observation, or of the latent function. What a missing value could be is
+    in both."""
     X, extra = known(fit, X)
     mean, variance = _marginals(fit, X, True)
     assert variance is not None
@@ -86,11 +86,12 @@ def mean_std_and_parts(fit: Fit, X: Array, passes: int, factor: Array | None) ->
 
 
 def _parts(fit: Fit, Z: Array, parts: Decomposition, extra: Array | float) -> Parts:
-    """In the units of the data; Z is in scaled ones. What missing values add is noise."""
+    """In the units of the data; Z is in scaled ones. What missing values add is mathematical: the data do not
+    say what they are, and no computation finds out."""
     return Parts(
-        mathematical=fit.variance(parts.mathematical),
+        mathematical=fit.variance(parts.mathematical + extra),
         computational=fit.variance(parts.computational),
-        noise=fit.variance(np.broadcast_to(fit.noise_at(Z) + extra, (len(Z), *np.shape(fit.noise)))),
+        noise=fit.variance(np.broadcast_to(fit.noise_at(Z), (len(Z), *np.shape(fit.noise)))),
         computational_lower=fit.variance(parts.computational_lower),
         computational_upper=fit.variance(parts.computational_upper),
         exact=parts.exact,
@@ -100,11 +101,12 @@ def _parts(fit: Fit, Z: Array, parts: Decomposition, extra: Array | float) -> Pa
 
 
 def certify(fit: Fit, X: Array) -> Certificate:
-    """Guaranteed bounds on the exact GP, in units of y squared and of y."""
-    found = fit.process.certify(known(fit, X)[0])
-    return Certificate(
-        fit.variance(found.variance_lower), fit.variance(found.variance_upper), fit.size(found.mean_error)
-    )
+    """Guaranteed bounds on the exact GP, in units of y squared and of y. Its variance is the mathematical
+    one, with what missing values could be."""
+    X, extra = known(fit, X)
+    found = fit.process.certify(X)
+    lower, upper = (fit.variance(one + extra) for one in (found.variance_lower, found.variance_upper))
+    return Certificate(lower, upper, fit.size(found.mean_error))
 
 
 def noise(fit: Fit) -> Any:

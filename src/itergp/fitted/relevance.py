@@ -24,10 +24,13 @@ class Relevance:
     lengthscale: float | None  # in scaled units, where the kernel has one for each feature
     unit: float  # of the feature, in its own units
     told: float | None = None  # the lengthscale of the input that says whether it is missing, if there is one
+    varies: bool = True  # whether training rows differ in it: else they say nothing about it
 
     @property
     def inverse(self) -> float | None:
-        """1 / lengthscale, in scaled units."""
+        """1 / lengthscale, in scaled units; 0 for a feature that does not vary."""
+        if not self.varies:
+            return None if self.lengthscale is None else 0.0
         known = [one for one in (self.lengthscale, self.told) if one is not None]
         return None if self.lengthscale is None else 1.0 / min(known)
 
@@ -39,14 +42,17 @@ class Relevance:
 
 def relevances(fit: Fit) -> list[Relevance]:
     """The most relevant feature first. An input that says whether a column is missing belongs to that column,
-    which is at least as relevant."""
-    scaled = bool((fit.scaling.x_scale != 1.0).any())
+    which is at least as relevant. A column that is constant in the training rows has none, whatever its
+    lengthscale: that may be short, for the sake of values that nobody has seen."""
+    scaled, varies = bool((fit.scaling.x_scale != 1.0).any()), varying(fit)
     found, lengthscales = _by_lengthscales(fit.posterior.problem.gram, scaled) or (_by_movement(fit), None)
+    found = _of_largest(np.where(varies, found, 0.0), varies)
     flags, told = {} if fit.donors is None else fit.donors.holes.flags, {}
     for flag, hole in flags.items():
         if hole.told:
             most = max(hole.values, key=lambda j: found[j])
             found[most], told[most] = max(found[most], found[flag]), flag
+            varies[most] |= varies[flag]
     return [
         Relevance(
             int(j),
@@ -54,15 +60,22 @@ def relevances(fit: Fit) -> list[Relevance]:
             None if lengthscales is None else float(lengthscales[j]),
             float(fit.scaling.x_scale[j]),
             None if lengthscales is None or j not in told else float(lengthscales[told[j]]),
+            bool(varies[j]),
         )
         for j in np.argsort(-found, kind="stable")
         if j not in flags
     ]
 
 
+def varying(fit: Fit) -> np.ndarray:
+    """(d,): which features differ between training rows, by more than rounding."""
+    X = fit.posterior.problem.X
+    # centred, a column that is constant but for rounding looks like any other
+    return ~constant(fit.scaling.original(np.stack([X.min(axis=0), X.max(axis=0)])))
+
+
 def _by_lengthscales(gram: Gram, scaled: bool) -> tuple[np.ndarray, np.ndarray] | None:
-    """Spread / lengthscale where the kernel has one for each feature, the largest 1; and these
-    lengthscales."""
+    """Spread / lengthscale where the kernel has one for each feature, and these lengthscales."""
     kernel, X = gram.kernel, gram.X
     scales = [value for path, value in parameters(kernel).items() if path.endswith("lengthscale")]
     d = X.shape[1]
@@ -70,15 +83,14 @@ def _by_lengthscales(gram: Gram, scaled: bool) -> tuple[np.ndarray, np.ndarray] 
         return None
     lengthscales = np.atleast_1d(np.asarray(scales[0], dtype=np.float64))
     if scaled:
-        return (1.0 / lengthscales) * lengthscales.min(), lengthscales
+        return 1.0 / lengthscales, lengthscales
     spread = centre_and_spread(X - np.median(X, axis=0))[1]  # far from the origin, all looks constant
-    found = np.where(constant(X), 0.0, spread) / lengthscales
-    return found / found.max() if found.max() > 0 else np.ones(d), lengthscales
+    return spread / lengthscales, lengthscales
 
 
 def _by_movement(fit: Fit) -> np.ndarray:
     """How far the mean of the function moves when a feature moves by one standard deviation, towards its
-    median, where there are data: the root mean square over some rows and all targets, the largest 1.
+    median, where there are data: the root mean square over some rows and all targets.
 
     The kernel does not say it: a linear part has one lengthscale, and the data tell the slopes."""
     X = fit.posterior.problem.X
@@ -89,5 +101,9 @@ def _by_movement(fit: Fit) -> np.ndarray:
     asked = np.concatenate([rows, moved.reshape(-1, d)])
     means = marginals(fit.process, asked, batch(fit), False)[0].reshape(len(asked), -1)
     change = means[len(rows) :].reshape(len(rows), d, -1) - means[: len(rows), None]
-    found = np.sqrt(np.mean(change**2, axis=(0, 2)))
-    return found / found.max() if found.max() > 0 else np.ones(d)
+    return np.sqrt(np.mean(change**2, axis=(0, 2)))
+
+
+def _of_largest(found: np.ndarray, varies: np.ndarray) -> np.ndarray:
+    """Relative to the largest; where all are 0, features that vary are equally relevant."""
+    return found / found.max() if found.max() > 0 else varies.astype(np.float64)

@@ -3,6 +3,7 @@ the command line say what is measured here, so they say the same."""
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,6 +24,8 @@ from itergp.validate import as_float64, finite
 POSITIONS = 24  # of the path, beside no computation and local actions
 TARGETS = 8  # that are looked at
 EXTRA = 0.5  # of the seconds of a fit, that may be taken for the computational share
+# which values rows lack, and which they may lack, (n, columns) each; None: nothing can be missing
+Lacks: TypeAlias = tuple[np.ndarray, np.ndarray] | None
 _SHARES: "WeakKeyDictionary[Fit, Share]" = WeakKeyDictionary()
 
 
@@ -39,8 +42,7 @@ class Seen:
     means: np.ndarray  # (K, m, t)
     variances: np.ndarray  # (K, m)
     parts: Parts
-    # (m, columns): which values the points lack, and which they may lack; None: nothing can be missing
-    lacks: tuple[np.ndarray, np.ndarray] | None = None
+    lacks: Lacks = None  # of the points
 
     @property
     def posterior(self) -> Posterior:
@@ -70,11 +72,12 @@ class Seen:
 def look(fit: Fit, X_test: ArrayLike | None = None, y_test: ArrayLike | None = None) -> Seen:
     """At test data in the units of the data, or by held-out folds without a refit."""
     posteriors = _posteriors(fit)
-    points = _points(fit, posteriors, X_test, y_test)
+    held_out_lack = None if fit.donors is None or X_test is not None else lacked(fit)
+    points = _points(fit, posteriors, X_test, y_test, held_out_lack)
     ranks, factors = positions(posteriors[0]), mathematical_factors(posteriors)
     means, variances = points.path(ranks, fit.neighbours)
     found = parts(points, variances[-1], fit.neighbours, factors, seconds_for(fit, EXTRA))
-    lacks = _lacks(fit, points.rows, X_test)
+    lacks = _lacks(fit, points.rows, X_test, held_out_lack)
     seen = Seen(fit, posteriors, points, factors, ranks, means, variances, found, lacks)
     if X_test is None:
         _SHARES[fit] = seen.share
@@ -100,18 +103,32 @@ def _posteriors(fit: Fit) -> tuple[Posterior, ...]:
     return (with_targets(fit.posterior),)
 
 
-def _lacks(fit: Fit, rows: np.ndarray, X_test: ArrayLike | None) -> tuple[np.ndarray, np.ndarray] | None:
+def _lacks(fit: Fit, rows: np.ndarray, X_test: ArrayLike | None, held_out: Lacks) -> Lacks:
     if fit.donors is None:
         return None
-    if X_test is None:
-        found, perhaps = lacked(fit)
+    if X_test is None or held_out is not None:
+        assert held_out is not None
+        found, perhaps = held_out
         return found[rows], perhaps[rows]
     found = fit.donors.holes.missing(as_float64("X_test", X_test))[rows]
     return found, np.zeros_like(found)
 
 
+def _extra(fit: Fit, lack: Lacks) -> float | np.ndarray:
+    """(n,): how much of the noise of training rows is what their missing values could be."""
+    if lack is None or fit.own_variances:
+        return 0.0
+    lacking, X = (lack[0] | lack[1]).any(axis=1), fit.posterior.problem.X
+    noise = fit.noise_at(X) / fit.counts
+    return np.where(lacking, np.maximum(fit.posterior.problem.N - noise, 0.0), 0.0)
+
+
 def _points(
-    fit: Fit, posteriors: tuple[Posterior, ...], X_test: ArrayLike | None, y_test: ArrayLike | None
+    fit: Fit,
+    posteriors: tuple[Posterior, ...],
+    X_test: ArrayLike | None,
+    y_test: ArrayLike | None,
+    held_out_lack: Lacks = None,
 ) -> Points:
     if (X_test is None) != (y_test is None):
         given, missing = ("X_test", "y_test") if y_test is None else ("y_test", "X_test")
@@ -119,7 +136,8 @@ def _points(
             f"{given} is given and {missing} is not; pass both, or neither to use held-out folds."
         )
     if X_test is None or y_test is None:
-        held = [from_folds(one, fit.counts, fit.neighbours, fit.learned) for one in posteriors]
+        extra = _extra(fit, held_out_lack)
+        held = [from_folds(one, fit.counts, fit.neighbours, fit.learned, extra) for one in posteriors]
         return held[0] if len(held) == 1 else EachTarget(tuple(held))
     X, y = as_float64("X_test", X_test), finite("y_test", as_float64("y_test", y_test))
     if X.ndim != 2 or X.shape[1] != fit.features:
@@ -133,6 +151,8 @@ def _points(
         )
     (X, extra), y = known(fit, X if fit.donors is not None else finite("X_test", X)), fit.scaling.targets(y)
     if len(posteriors) == 1:
-        return from_test_data(posteriors[0], X, y, fit.noise_at(X) + extra)
-    noise = np.broadcast_to(fit.noise_at(X) + extra, (len(X), fit.targets))
-    return EachTarget(tuple(from_test_data(one, X, y[:, t], noise[:, t]) for t, one in enumerate(posteriors)))
+        return from_test_data(posteriors[0], X, y, fit.noise_at(X), extra)
+    noise = np.broadcast_to(fit.noise_at(X), (len(X), fit.targets))
+    return EachTarget(
+        tuple(from_test_data(one, X, y[:, t], noise[:, t], extra) for t, one in enumerate(posteriors))
+    )

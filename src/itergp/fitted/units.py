@@ -147,7 +147,8 @@ class Parts(Shares):
     """The variance of a new observation, taken apart, in units of y squared: mathematical + computational
     + noise.
 
-    `combined` = mathematical + computational is that of the latent function. Where `exact` is False,
+    `combined` = mathematical + computational is that of the latent function. What a missing value of a table
+    could be is mathematical: the data do not say it. Where `exact` is False,
     `computational` is its lower bound, and the truth lies between that and the upper one, guaranteed;
     `method` says how they were found, "estimate" by passes over K, or "neighbours" by so many for each
     point. `share` is the computational share over all points, and `share_bounds` what it can be.

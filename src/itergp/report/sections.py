@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from itergp.fitted import choice
 from itergp.report.measure import fitted, noise, quality, share
 from itergp.report.measure.slices import slices
 from itergp.report.measure.subject import Subject, Target
@@ -127,15 +126,15 @@ SECTIONS = (
         "The worst points",
         parts.worst_tables,
         "Up to 20 points whose observations lie furthest from their predictions, in predicted standard "
-        "deviations: often errors in the data. Rows are counted from 0, among those that were used.",
+        "deviations: often errors in the data.",
+        {"numbered": quality.numbered},
         of_target={"worst": quality.worst},
     ),
     Section(
         "candidates",
         "How the kernel was chosen",
         parts.candidates,
-        choice.HELP,
-        {"candidates": fitted.candidates},
+        numbers={"candidates": fitted.candidates},
         folded=always,
     ),
     Section(

@@ -338,9 +338,12 @@ def _note(table: Table, dropped: Iterable[int], found: dict[int, Feature | None]
             table.notes.add(("date", j), f"{feature.name!r} is a date, used as: {parts}.")
 
 
+TOLD = ". If held-out errors ask for it, an input says where."
+
+
 def _note_filled(table: Table, feature: Feature, count: int) -> None:
     said = f"{feature.name!r} has missing values ({{count}}): those of similar rows stand for them"
-    said += ", and an input says where." if feature.hole.flag is not None else "; the fit had none."
+    said += TOLD if feature.hole.flag is not None else "; the fit had none."
     table.notes.add(("missing", feature.name), said, count)
     if feature.fill is not None:
         table.notes.add(("filled in", ""), TAKEN_AS_KNOWN)

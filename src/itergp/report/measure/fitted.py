@@ -19,6 +19,7 @@ from itergp.storage.states import NotStored
 
 RECORDS = 500  # of a trace, at most
 IDLE = "; of no effect, since that input is 0 in every row"
+SILENT = "; at the upper end of its range: this feature hardly matters"
 T = TypeVar("T")
 
 
@@ -28,8 +29,8 @@ def fitted(subject: Subject) -> Json:
     return {
         "rows": fit.rows,
         "distinct_rows": posterior.problem.n,
-        "features": fit.features,
-        "feature_names": subject.names,
+        "features": fit.used_features,
+        "feature_names": [name for j, name in enumerate(subject.names) if j not in fit.idle],
         "targets": subject.targets,
         "kernel": formula(fit.kernel),
         "noise": np.atleast_1d(fit.noise * fit.scaling.y_scale**2),
@@ -98,8 +99,6 @@ def hyperparameters(subject: Subject) -> Table:
     space = Space.of(fit.kernel, fit.noise / unit, data, learned_noise, ranges=ranges)
     low, high = np.exp(space.lower), np.exp(space.upper)
     hit = set(space.at_bounds(space.vector(fit.kernel, fit.noise / unit))) if learned else set()
-    holes = () if fit.donors is None else fit.donors.holes.columns
-    idle = {hole.flag for hole in holes if not hole.told}
     rows, start = Table(), 0
     for path, value in parameters(fit.kernel).items():
         values = np.atleast_1d(np.asarray(value, dtype=np.float64))
@@ -108,8 +107,10 @@ def hyperparameters(subject: Subject) -> Table:
             name = path if values.size == 1 else f"{path}[{i}]"
             bounds = (low[place], high[place]) if learned else None
             feature = names[i] if values.size == len(names) and values.size > 1 else None
-            words = _words(path, feature) + (IDLE if feature is not None and i in idle else "")
-            rows.append(_row(name, float(one), bounds, name in hit, words))
+            words = _words(path, feature) + (IDLE if feature is not None and i in fit.idle else "")
+            silent = name in hit and feature is not None and one > 1.0 and _hardly_matters(subject, i)
+            words += SILENT if silent else ""
+            rows.append(_row(name, float(one), bounds, name in hit and not silent, words))
         start += values.size
     told = np.ones(data.t, dtype=bool) if fit.first_rows is None else fit.first_rows.told
     for j, name in enumerate(space.noise_names):
@@ -119,6 +120,17 @@ def hyperparameters(subject: Subject) -> Table:
         words = f"the noise variance{of}"
         rows.append(_row(name, fit.noise_of(j), noise, sought and name in hit, words))
     return rows
+
+
+def _hardly_matters(subject: Subject, j: int) -> bool:
+    """Whether the function of the prior changes along a feature, over one standard deviation of it, by less
+    than a tenth of that of the targets."""
+    problem = subject.posterior.problem
+    x = np.median(problem.X, axis=0)[None]
+    moved = x + np.std(problem.X[:, j]) * (np.arange(x.size) == j)
+    k = problem.prior.kernel
+    change = (k(x, x) + k(moved, moved) - 2.0 * k(x, moved)).item()
+    return bool(change < 0.01 * np.max(np.var(problem.y, axis=0)))
 
 
 def _row(name: str, value: float, bounds: tuple[float, float] | None, at_bound: bool, words: str) -> Json:

@@ -40,12 +40,14 @@ def lines(
 def _line(posterior: Posterior, centre: np.ndarray, column: Column, made_up: np.ndarray | None) -> Line:
     X, j = posterior.problem.X, column.numbers[0]
     one = X.shape[1] == 1
-    low, high = (X[:, j].min(), X[:, j].max()) if one else np.quantile(X[:, j], [0.005, 0.995])
+    least, most = X[:, j].min(), X[:, j].max()
+    low, high = (least, most) if one else np.quantile(X[:, j], [0.005, 0.995])
     if not high > low:
-        low, high = X[:, j].min(), X[:, j].max()
-    margin = 0.08 * (high - low)
+        low, high = least, most
+    margin = 0.08 * (high - low)  # up to the data's own ends: not every feature has a value beyond them
+    low, high = max(low - margin, least), min(high + margin, most)
     grid = np.tile(centre, (POINTS_IN_1D if one else POINTS, 1))
-    grid[:, j] = np.linspace(low - margin, high + margin, len(grid))
+    grid[:, j] = np.linspace(low, high, len(grid))
     having = np.arange(len(X))
     if made_up is not None and column.hole is not None:
         having = np.flatnonzero(~made_up[:, column.hole])

@@ -93,7 +93,7 @@ def _varies_words(found: Json, learned: bool) -> str:
     what = (
         'The noise that was learned, `noise="heteroscedastic"`, does not explain it all.'
         if learned
-        else 'Use `noise="heteroscedastic"`, which learns how the noise varies.'
+        else 'Use `noise="heteroscedastic"` (`itergp fit --noise heteroscedastic`), which learns how it varies.'
     )
     return f"Squared errors depend on the inputs: {number}. {what}"
 
@@ -105,8 +105,11 @@ def _tails_words(found: Json, robust: bool) -> str:
     )
     if found["p"] >= SURE:
         return f"Tails are not heavier than those of a normal distribution: {number})."
-    what = '; or `noise="robust"`, if the largest errors are mistakes in the data.'
+    what = (
+        '; or `noise="robust"` (`itergp fit --noise robust`), if the largest errors are mistakes in the data.'
+    )
     return (
         f"Tails are heavier than those of a normal distribution: {number}, p = {found['p']:.1g}). Use "
-        f'`interval(X, method="conformal")`, which holds its level for any shape{"." if robust else what}'
+        '`interval(X, method="conformal")` (`itergp predict --interval conformal`), which holds its '
+        f"level for any shape{'.' if robust else what}"
     )

@@ -11,7 +11,7 @@ from itergp.fitted.fit import Fit
 from itergp.fitted.seen import TARGETS, look
 from itergp.report.measure import quality, share
 from itergp.report.measure.rounding import rounded
-from itergp.report.measure.subject import Subject, Target
+from itergp.report.measure.subject import Places, Subject, Target
 from itergp.report.measure.words import title, verdict, warnings
 from itergp.report.page.text import FORMAT, Json
 from itergp.report.sections import SECTIONS
@@ -25,16 +25,18 @@ def numbers(
     feature_names: Sequence[str] | None = None,
     target_names: Sequence[str] | None = None,
     dropped: Sequence[str] = (),
+    places: Places | None = None,
 ) -> Json:
     """Everything that a report says about a fit, for JSON; at test data, or by held-out folds.
 
     The names are for models that were fitted from plain arrays; `dropped` are columns that the fit left out.
+    `places` are those of the test data in their file.
     """
-    subject = Subject.of(look(fit, X_test, y_test), feature_names, target_names, dropped)
+    subject = Subject.of(look(fit, X_test, y_test), feature_names, target_names, dropped, places)
     points, shown = subject.seen.points, range(min(TARGETS, fit.targets))
     values: Json = {
         "format": FORMAT,
-        "title": title(subject.targets, fit.features),
+        "title": title(subject.targets, fit.used_features),
         "versions": {"itergp": __version__, "numpy": np.__version__},
         "points": {"source": points.source, "count": int(points.rows.size), "note": points.note},
         "share": share.share(subject),

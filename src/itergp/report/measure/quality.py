@@ -113,6 +113,7 @@ def worst(target: Target) -> Table:
     return Table(
         {
             "row": int(points.rows[i]),
+            "place": None if subject.places is None else int(subject.places.numbers[points.rows[i]]),
             "y": float(target.y[i]),
             "mean": float(target.means[-1, i]),
             "std": float(np.sqrt(target.variances[-1, i])),
@@ -121,6 +122,26 @@ def worst(target: Target) -> Table:
         }
         for i in np.argsort(-np.abs(z), kind="stable")[:WORST]
     )
+
+
+def numbered(subject: Subject) -> Json:
+    """What the number of a point counts: its place in the file of the test data, where that is known."""
+    if subject.places is not None:
+        unit = subject.places.unit
+        counted = "as an editor counts them" if unit == "line" else "counted from 1"
+        return {
+            "unit": unit,
+            "about": f"{unit.capitalize()}s are those of the file with the test data, {counted}.",
+        }
+    if subject.seen.points.source == "test data":
+        return {"unit": "row", "about": "Rows are counted from 0, as in the test data that were given."}
+    merged = (subject.fit.counts > 1).any()
+    once = "; rows with the same inputs are one, and count where the first of them is" if merged else ""
+    return {
+        "unit": "row",
+        "about": f"Rows are counted from 0 among those of the fit, in the order of the data{once}. Rows that "
+        "were left out before the fit, such as those without a target, are not counted.",
+    }
 
 
 def _value(subject: Subject, column: Column, i: int, x: np.ndarray) -> float | str:

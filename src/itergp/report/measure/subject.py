@@ -20,6 +20,14 @@ from itergp.report.measure.lines import Along, Line, along, lines
 
 
 @dataclass(frozen=True, eq=False)
+class Places:
+    """Where the rows of test data are in the file that they are from."""
+
+    unit: str  # "line" of a text file, or "row"; both from 1
+    numbers: Sequence[int]  # for each row of the test data
+
+
+@dataclass(frozen=True, eq=False)
 class Subject:
     """Every section of a report is measured on this."""
 
@@ -27,6 +35,7 @@ class Subject:
     names: list[str]  # of the features
     targets: list[str]
     dropped: list[str]  # columns that the fit left out
+    places: Places | None = None
 
     @staticmethod
     def of(
@@ -34,6 +43,7 @@ class Subject:
         names: Sequence[str] | None = None,
         targets: Sequence[str] | None = None,
         dropped: Sequence[str] = (),
+        places: Places | None = None,
     ) -> "Subject":
         d, t = seen.fit.features, seen.fit.targets
         names = seen.fit.names if names is None else names
@@ -45,7 +55,7 @@ class Subject:
         targets = [str(name) for name in targets]
         if len(targets) != t:
             raise InputError(f"target_names has {len(targets)} names; expected {t}, one per target.")
-        return Subject(seen, names, targets, list(dropped))
+        return Subject(seen, names, targets, list(dropped), places)
 
     @property
     def fit(self) -> Fit:
@@ -65,16 +75,13 @@ class Subject:
     def relevance(self) -> list[Relevance]:
         return relevances(self.fit)
 
-    @property
-    def order(self) -> list[int]:
-        """The features, the most relevant one first."""
-        return [row.feature for row in self.relevance]
-
     @cached_property
     def columns(self) -> list[Column]:
-        """The columns as a reader knows them, those of a category as one; the most relevant one first."""
+        """The columns as a reader knows them, those of a category as one; the most relevant one first.
+        Without those that never vary: they tell no row from another."""
         holes = None if self.fit.donors is None else self.fit.donors.holes
-        return columns(self.posterior.problem.X, self.fit.scaling, self.names, self.order, holes)
+        order = [row.feature for row in self.relevance if row.varies]
+        return columns(self.posterior.problem.X, self.fit.scaling, self.names, order, holes)
 
     @cached_property
     def calibration(self) -> Calibration | None:

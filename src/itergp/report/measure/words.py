@@ -76,12 +76,13 @@ def _fit(values: Json) -> str:
     used = f" used {counted(f['actions'], 'action')} in {passes(f['passes'])} over the kernel matrix{time}"
     if is_exact(values):
         used = " is done" if total is None else f" took {roughly(total)}"
-    return f"The fit of {f['rows']:,} rows{merged} and {counted(f['features'], 'feature')}{used}{memory}."
+    rows, features = counted(f["rows"], "row"), counted(f["features"], "feature")
+    return f"The fit of {rows}{merged} and {features}{used}{memory}."
 
 
 def _where(values: Json) -> str:
     points = values["points"]
-    return f"{points['count']:,} {'test points' if points['source'] == 'test data' else 'held-out rows'}"
+    return counted(points["count"], "test point" if points["source"] == "test data" else "held-out row")
 
 
 def warnings(values: Json, shown: int) -> list[str]:

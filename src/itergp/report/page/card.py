@@ -43,7 +43,7 @@ def facts(fit: Fit) -> list[tuple[str, str]]:
     told = "" if names is None else ": " + ", ".join(map(str, names[:5])) + (" ..." if len(names) > 5 else "")
     units = "variances of the scaled target" if fit.asked["normalize"] else "the target's units squared"
     found = [
-        ("data", f"{rows:,} rows{merged}; {fit.features:,} features{told}"),
+        ("data", f"{rows:,} rows{merged}; {fit.used_features:,} features{told}"),
         ("kernel", f"{formula(fit.kernel)}, noise {', '.join(f'{v:.3g}' for v in noise)} ({units})"),
         ("computed", f"{posterior.rank:,} of {n:,} actions in {across}{local}. {regime(fit)}"),
         ("inference", f"{fit.status.value}. {fit.status.advice}"),

@@ -236,17 +236,27 @@ def _share_or_dash(share: object) -> str:
 
 def worst_tables(numbers: Json) -> str:
     """For each target the points that surprised the model most; the browser shows those of the chosen one."""
-    return "\n".join(_worst(target, i, numbers) for i, target in enumerate(numbers.get("targets") or []))
+    about = part(numbers, "numbered", "about")
+    shown = [_worst(target, i, numbers) for i, target in enumerate(numbers.get("targets") or [])]
+    said = f'<p class="help">{prose(about)}</p>' if about and shown else ""
+    return said + "\n".join(shown)
 
 
 def _worst(target: Json, index: int, numbers: Json) -> str:
     worst = target.get("worst") or []
     features = list(dict.fromkeys(feature for point in worst for feature in (part(point, "features") or {})))
-    head = ["row", "observed", "predicted", "its sd", "error in sd", *map(name, features)]
+    head = [
+        text(part(numbers, "numbered", "unit") or "row"),
+        "observed",
+        "predicted",
+        "its sd",
+        "error in sd",
+        *map(name, features),
+    ]
     # one scale for both, to compare them
     observed = column([point.get(key) for key in ("y", "mean") for point in worst])
     columns = [
-        [count(point.get("row")) for point in worst],
+        [count(_place(point)) for point in worst],
         observed[: len(worst)],
         observed[len(worst) :],
         [number(point.get("std")) for point in worst],
@@ -260,6 +270,11 @@ def _worst(target: Json, index: int, numbers: Json) -> str:
         table("The worst points", head, body) if worst else '<p class="quiet">No points were recorded.</p>'
     )
     return f'<div class="of-target" data-target="{index}">{title}{content}</div>'
+
+
+def _place(point: Json) -> object:
+    """In the file, if that is known."""
+    return point.get("row") if point.get("place") is None else point.get("place")
 
 
 def _feature(values: list[Any]) -> list[str]:
@@ -279,7 +294,10 @@ def candidates(numbers: Json) -> str:
         return ""
     body = [list(map(text, row)) for row in choice.cells(found)]
     said = f"<p>Kernel: {prose(choice.sentence(found))}.</p>"
-    return said + table("How the kernel was chosen", list(choice.HEAD), body)
+    if not body:
+        return said
+    reading = f'<p class="help">{choice.HELP}</p>'
+    return reading + said + table("How the kernel was chosen", list(choice.HEAD), body)
 
 
 def hyperparameters(numbers: Json) -> str:
