@@ -48,9 +48,8 @@ class Faults:
                 if foreign[1:]
                 else ""
             )
-            raise InputError(
-                f"{place}: {cell!r} is {_wrong(cell, self.kinds[j])}.{also} {_hint(cell)}{advice}"
-            )
+            wrong, hint = _wrong(cell, self.kinds[j]), _hint(cell, self.kinds[j])
+            raise InputError(f"{place}: {cell!r} is {wrong}.{also} {hint}{advice}")
         for j in self.kinds:
             if j in self.missing:
                 number = sum(number for _, number in self.missing.values())
@@ -76,12 +75,17 @@ def _wrong(cell: str, kind: str) -> str:
     if kind in ANY_DATES:
         example = "31.01.2024" if kind == DAY_FIRST else "2024-01-31"
         return f"not a date such as {example}, as others in this column are"
+    if is_undecided(cell) and POINT in cell:
+        return "not a number for certain"
     return "not finite; expected a finite number" if is_number(cell) else "not a number"
 
 
-def _hint(cell: str) -> str:
-    if is_undecided(cell):
-        return "Whether its comma is a decimal one is not clear: use --decimal , or --decimal . to say so. "
+def _hint(cell: str, kind: str) -> str:
+    if is_undecided(cell) and kind not in ANY_DATES:
+        mark = "comma" if COMMA in cell else "point"
+        why = "" if COMMA in cell else ", since other cells of the column have none"
+        remedy = "use --decimal , or --decimal . to say so"
+        return f"Whether its {mark} is a decimal one is not clear{why}: {remedy}. "
     if is_number(cell):
         return ""
     if number(cell, COMMA) is not None:
