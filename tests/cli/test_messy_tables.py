@@ -14,6 +14,7 @@ from itergp import IterGPRegressor
 from itergp.cli import measuring
 from itergp.cli.commands import app
 from itergp.fitted import shares
+from itergp.tables import Inputs
 
 RNG = np.random.default_rng(5)
 N = 60
@@ -210,6 +211,46 @@ def test_the_exact_gp_is_factorised_once_for_all_blocks(folder, monkeypatch):
     variance = a[:, 1] ** 2  # far below that of the prior, to whose rounding the computational part is known
     np.testing.assert_allclose(a[:, 2] ** 2 / variance, b[:, 2] ** 2 / variance, rtol=0, atol=1e-9)
     np.testing.assert_allclose(np.delete(a, 2, axis=1), np.delete(b, 2, axis=1), rtol=1e-6)
+
+
+def test_the_noise_of_predictions_is_said_to_be_the_same_in_every_row_only_where_it_is(folder, tmp_path):
+    """Rows that lack a value have more of what is noise; the mean is that of `decompose`, row by row."""
+    model = IterGPRegressor.load(folder / "m.itergp")
+    X = next(Inputs(folder / "train.csv", None, model.table_).blocks(100)).X
+    expected = np.sqrt(model.decompose(X).noise)
+    assert expected.max() > 1.01 * expected.min()
+    for more in ([], ["--share"]):
+        arguments = ["predict", folder / "m.itergp", folder / "train.csv", *more]
+        values = json.loads(succeed(*arguments, "--json").stdout)
+        assert values["noise_std"] == pytest.approx(expected.mean(), rel=1e-6)
+        assert values["same_noise_in_every_row"] is False
+    text = succeed(*arguments, "--out", tmp_path / "p.csv").stdout
+    assert "on average over rows" in " ".join(text.split())
+    (tmp_path / "plain.csv").write_text("a,y\n" + "".join(f"{i},{np.sin(i)}\n" for i in range(40)))
+    succeed("fit", tmp_path / "plain.csv", "--target", "y", *QUICK, "--out", tmp_path / "m.itergp")
+    text = succeed("predict", tmp_path / "m.itergp", tmp_path / "plain.csv", "--out", tmp_path / "p.csv")
+    assert "in every row" in text.stdout
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_the_share_of_noise_that_varies_is_that_of_the_variance_of_the_target(tmp_path, merged):
+    """Rows with much noise count as all others do in it. Of merged rows, the fit knows
+    their scatter in units of their noise alone."""
+    x = np.repeat(np.linspace(0, 10, 200), 1 + merged)
+    y = np.sin(x) + np.where(x > 5, 1.5, 0.05) * RNG.standard_normal(x.size)
+    np.savetxt(tmp_path / "t.csv", np.c_[x, y], delimiter=",", header="x,y", comments="")
+    arguments = ["--target", "y", "--noise", "heteroscedastic", "--kernel", "matern32", "--json"]
+    out = tmp_path / "m.itergp"
+    learned = json.loads(succeed("fit", tmp_path / "t.csv", *arguments, "--out", out).stdout)["learned"]
+    noise = IterGPRegressor.load(out).noise_function_(np.array([[0.0]]))  # which varies
+    assert noise[0] < 0.5
+    assert learned["noise_varies"] is True
+    assert learned["noise_share"] == pytest.approx(
+        learned["noise_std"] ** 2 / y.var(), rel=0.1 if merged else 1e-6
+    )
+    values = json.loads(succeed("predict", out, tmp_path / "t.csv", "--json").stdout)
+    assert values["same_noise_in_every_row"] is False
+    assert "it varies with the features" in " ".join(succeed("info", out).stdout.split())
 
 
 @pytest.mark.slow

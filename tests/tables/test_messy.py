@@ -125,11 +125,10 @@ def test_points_that_may_separate_thousands_in_some_cells_only_are_asked_for(tmp
     )
     with pytest.raises(InputError, match=expected + ".*: use --decimal , or --decimal . to say so"):
         read(path, "y")
-    for decimal, largest in ((",", 170154.0), (".", 169.0 if early else 170.154)):
+    for decimal, expected in ((",", [170154.0, 9200.0]), (".", [170.154, 9.2])):
         table = read_table(path, decimal=decimal, use=lambda head: Layout.uses(head, "y"))
-        X = Layout.of(table, "y").X(table)
-        assert X.max() == (largest if decimal == "," else 170.154)
-        assert 170.154 in X if decimal == "." else 9200.0 in X
+        X = Layout.of(table, "y").X(table)[:, 0]
+        np.testing.assert_array_equal(X[:2] if early else X[-2:], expected)
 
 
 def test_a_point_is_a_decimal_one_where_another_reading_only_scales_the_column_or_something_tells(tmp_path):
@@ -149,7 +148,7 @@ def test_the_fitted_file_says_what_a_point_means_in_later_ones(tmp_path):
         layout = read(written(tmp_path, content), "y")[0]
         assert next(Inputs(new, None, layout).blocks(5)).X[0, 0] == value
     layout = read(written(tmp_path, "a;b;y\n15;2;3\n1;2;3\n"), "y")[0]
-    with pytest.raises(InputError, match="line 2, column 'a': '170.154' is not a number for certain"):
+    with pytest.raises(InputError, match=r"line 2, column 'a': '170.154' is not a number for certain"):
         Inputs(new, None, layout)
     frame = {"a": np.array([170.154, 950], dtype=object), "b": np.array([1, 2])}
     pd = pytest.importorskip("pandas")
@@ -164,7 +163,7 @@ def test_the_fitted_file_says_what_a_point_means_in_later_ones(tmp_path):
     st.integers(0, 3),
 )
 def test_what_pandas_writes_is_never_refused(tmp_path_factory, values, digits, whole, missing):
-    """A column of floats, rounded, or one of integers; pandas writes floats as Python does, and empty cells."""
+    """Floats, rounded, or integers; pandas writes floats as Python does, and missing ones as empty cells."""
     column = [int(value) for value in values] if whole else [round(value, digits) for value in values]
     cells = [repr(value) for value in column] + ([] if whole else [""] * missing)
     content = "a,y\n" + "".join(f"{cell},{i}\n" for i, cell in enumerate(cells))

@@ -29,7 +29,7 @@ def _draw_learned(learned: Values, target: str | None) -> None:
     noise = (
         f"standard deviation {brief(learned['noise_std'])} in units of {unit}, "
         f"{percent(learned['noise_share'])} of its variance"
-    )
+    ) + (", on average: it varies with the features" if learned["noise_varies"] else "")
     kernel = [f"{learned['kernel']}, scale in variances of the target", sentence(learned["candidates"])]
     pairs = [("kernel", line) for line in kernel if line]
     _draw_pairs("What was learned", [*pairs, ("noise", noise)])
@@ -166,7 +166,8 @@ def draw_predictions(values: Values) -> None:
     empty = f", of which {values['empty_rows']:,} are empty" if values["empty_rows"] else ""
     rows = [("rows", f"{values['rows']:,}{empty}")]
     if values["mean_std"] is not None:
-        noise = f"of which noise {brief(values['noise_std'])} in every row"
+        where = "in every row" if values["same_noise_in_every_row"] else "on average over rows"
+        noise = f"of which noise {brief(values['noise_std'])} {where}"
         rows.append(("mean std", f"{brief(values['mean_std'])}, {noise}"))
     rows += [
         ("computational", _share_of_predictions(values["computational_share"])),
