@@ -29,7 +29,7 @@ def _draw_learned(learned: Values, target: str | None) -> None:
     noise = (
         f"standard deviation {brief(learned['noise_std'])} in units of {unit}, "
         f"{percent(learned['noise_share'])} of its variance"
-    ) + (", on average: it varies with the features" if learned["noise_varies"] else "")
+    ) + _how_noise_varies(learned)
     kernel = [f"{learned['kernel']}, scale in variances of the target", sentence(learned["candidates"])]
     pairs = [("kernel", line) for line in kernel if line]
     _draw_pairs("What was learned", [*pairs, ("noise", noise)])
@@ -57,6 +57,13 @@ def _draw_learned(learned: Values, target: str | None) -> None:
         "deviations of the feature"
     )
     console.print(f"{meaning}, in % of the largest.{more}")
+
+
+def _how_noise_varies(learned: Values) -> str:
+    if learned["noise_varies"]:
+        return ", on average: it varies with the features"
+    asked = learned["noise_asked"] == "heteroscedastic"
+    return "; constant: nothing shows that it varies, or there was no time to learn that" if asked else ""
 
 
 def draw_candidates(found: list[Values]) -> None:

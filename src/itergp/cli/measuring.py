@@ -81,6 +81,7 @@ def _learned(fit: Fit, layout: Layout) -> Values:
         "candidates": choice.rows(fit.trace.candidates),
         "parameters": values,
         "noise_std": math.sqrt(fit.noise) * y_scale,
+        "noise_asked": fit.asked["noise"] if isinstance(fit.asked["noise"], str) else None,
         "noise_varies": fit.noise_function is not None,
         "noise_share": fit.noise * y_scale**2 / max(_variance(fit), np.finfo(float).tiny),
         "features": _relevances(fit, layout.inputs),
