@@ -232,6 +232,18 @@ def test_the_noise_of_predictions_is_said_to_be_the_same_in_every_row_only_where
     assert "in every row" in text.stdout
 
 
+@pytest.mark.parametrize("rows", ["1,2.5\n", "1,0.1\n2,0.1\n3,0.1\n", "1,0\n2,0\n3,0\n"])
+def test_a_target_that_does_not_vary_has_no_share_of_noise(tmp_path, rows):
+    (tmp_path / "t.csv").write_text("a,y\n" + rows)
+    out = tmp_path / "m.itergp"
+    fit = "fit", tmp_path / "t.csv", "--target", "y", "--out", out
+    values = json.loads(succeed(*fit, "--json").stdout)
+    assert values["learned"]["noise_share"] is None
+    for text in (succeed(*fit).stdout, succeed("info", out).stdout):
+        assert "inf" not in text.replace("inference", "")
+        assert "of its variance" not in text
+
+
 @pytest.mark.parametrize("merged", [False, True])
 def test_the_share_of_noise_that_varies_is_that_of_the_variance_of_the_target(tmp_path, merged):
     """Rows with much noise count as all others do in it. Of merged rows, the fit knows

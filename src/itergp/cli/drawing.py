@@ -26,10 +26,10 @@ def draw_model(values: Values) -> None:
 
 def _draw_learned(learned: Values, target: str | None) -> None:
     unit = "the target" if target is None else repr(target)
-    noise = (
-        f"standard deviation {brief(learned['noise_std'])} in units of {unit}, "
-        f"{percent(learned['noise_share'])} of its variance"
-    ) + _how_noise_varies(learned)
+    noise = f"standard deviation {brief(learned['noise_std'])} in units of {unit}"
+    if learned["noise_share"] is not None:  # the target varies
+        noise += f", {percent(learned['noise_share'])} of its variance"
+    noise += _how_noise_varies(learned)
     kernel = [f"{learned['kernel']}, scale in variances of the target", sentence(learned["candidates"])]
     pairs = [("kernel", line) for line in kernel if line]
     _draw_pairs("What was learned", [*pairs, ("noise", noise)])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from itergp.data.spread import CONSTANT
 from itergp.fitted import choice, predictions as predicted
 from itergp.fitted.calibration import LEVELS, Calibration, sentence
 from itergp.fitted.fit import Fit
@@ -83,7 +84,7 @@ def _learned(fit: Fit, layout: Layout) -> Values:
         "noise_std": math.sqrt(fit.noise) * y_scale,
         "noise_asked": fit.asked["noise"] if isinstance(fit.asked["noise"], str) else None,
         "noise_varies": fit.noise_function is not None,
-        "noise_share": fit.noise * y_scale**2 / max(_variance(fit), np.finfo(float).tiny),
+        "noise_share": _noise_share(fit),
         "features": _relevances(fit, layout.inputs),
     }
 
@@ -101,15 +102,22 @@ def _relevances(fit: Fit, names: list[str]) -> list[Values]:
     ]
 
 
+def _noise_share(fit: Fit) -> float | None:
+    """Of the variance of the training targets; None where that is only rounding, as of equal ones."""
+    variance, y = _variance(fit), fit.scaling.mean(fit.data.y)
+    varies = math.sqrt(variance) * float(fit.scaling.y_scale) > CONSTANT * float(np.abs(y).max())
+    return fit.noise / variance if varies else None
+
+
 def _variance(fit: Fit) -> float:
-    """Variance of the training targets in units of y squared, including the scatter within merged rows:
+    """Variance of the training targets in scaled units, including the scatter within merged rows:
     each row counts once, however much noise it has."""
     rows = fit.data
     mean = np.average(rows.y, weights=rows.counts)
     merged = rows.counts - 1  # the scatter has their squares over their noise, as far as it is not the same
     noise = np.average(rows.counts / rows.precision, weights=merged) if merged.any() else 1.0
     alike = replace(rows, y=rows.y - mean, weights=None, log_weights=None, scatter=rows.scatter * noise)
-    return alike.variance * float(fit.scaling.y_scale) ** 2
+    return alike.variance
 
 
 # Predictions.
