@@ -232,6 +232,14 @@ def test_the_noise_of_predictions_is_said_to_be_the_same_in_every_row_only_where
     assert "in every row" in text.stdout
 
 
+@pytest.mark.parametrize(("rest", "offered"), [("red,2\n", False), ("7,2\n", True)])
+def test_rows_are_offered_to_be_skipped_only_where_some_would_be_left(tmp_path, rest, offered):
+    (tmp_path / "t.csv").write_text("a,y\nred,1\n" + rest)
+    text = " ".join(run("fit", tmp_path / "t.csv", "--target", "y").stderr.split())
+    assert "'red' is not a number. Use --categorical or --drop for such columns" in text
+    assert ("--skip-bad" in text) == offered
+
+
 @pytest.mark.parametrize("rows", ["1,2.5\n", "1,0.1\n2,0.1\n3,0.1\n", "1,0\n2,0\n3,0\n"])
 def test_a_target_that_does_not_vary_has_no_share_of_noise(tmp_path, rows):
     (tmp_path / "t.csv").write_text("a,y\n" + rows)
@@ -249,12 +257,12 @@ def test_the_share_of_noise_that_varies_is_that_of_the_variance_of_the_target(tm
     """Rows with much noise count as all others do in it. Of merged rows, the fit knows
     their scatter in units of their noise alone."""
     x = np.repeat(np.linspace(0, 10, 200), 1 + merged)
-    y = np.sin(x) + np.where(x > 5, 1.5, 0.05) * RNG.standard_normal(x.size)
+    y = np.sin(x) + np.where(x > 5, 1.5, 0.05) * np.random.default_rng(3).standard_normal(x.size)
     np.savetxt(tmp_path / "t.csv", np.c_[x, y], delimiter=",", header="x,y", comments="")
     arguments = ["--target", "y", "--noise", "heteroscedastic", "--kernel", "matern32", "--json"]
     out = tmp_path / "m.itergp"
     learned = json.loads(succeed("fit", tmp_path / "t.csv", *arguments, "--out", out).stdout)["learned"]
-    noise = IterGPRegressor.load(out).noise_function_(np.array([[0.0]]))  # which varies
+    noise = IterGPRegressor.load(out).noise_function_(np.array([[-1.5]]))  # which varies
     assert noise[0] < 0.5
     assert learned["noise_varies"] is True
     assert learned["noise_share"] == pytest.approx(

@@ -190,6 +190,34 @@ def test_percent_signs_that_are_there_in_one_file_only_are_said(tmp_path):
     assert inputs.notes.sentences() == ["'a' has percent signs: 40 % is read as 0.4."]
 
 
+# Spreadsheets.
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_first_line_of_excel_says_what_separates_cells(tmp_path, end):
+    content = end.join(["sep=;", "a;b,c;y", "1;2;3", "4;5;6", ""])
+    _, X, y, said = read(written(tmp_path, content), "y")
+    np.testing.assert_array_equal(np.c_[X, y], [[1, 2, 3], [4, 5, 6]])
+    assert said == ["line 1 says that cells are separated by ';', and is left out."]
+
+
+@pytest.mark.parametrize("title", ["Sales 2024\n", "Sales 2024;;\n", "Sales 2024\n\nby month\n"])
+def test_a_title_above_the_table_is_named(tmp_path, title):
+    path = written(tmp_path, title + "a;b;y\n1;2;3\n4;5;6\n")
+    line = title.count("\n") + 1
+    said = f"line 1: one cell, 'Sales 2024', above names of 3 columns in line {line}. If it is a title"
+    with pytest.raises(InputError, match=said):
+        read(path, "y")
+
+
+def test_what_stands_alone_in_a_line_may_be_a_name(tmp_path):
+    """One column, with decimal commas or without, and an index without a name."""
+    assert read_table(written(tmp_path, "y\n1.5\n2.5\n")).names == ("y",)
+    assert read_table(written(tmp_path, "y;\n1.5;\n2.5;\n")).names[0] == "y"
+    assert read_table(written(tmp_path, ";y\n0;2\n1;3\n")).names[1] == "y"
+    assert read_table(written(tmp_path, "city\nBonn\nKiel\n"), header=True).rows == 2
+
+
 # Dates.
 
 

@@ -106,7 +106,7 @@ def _noise_share(fit: Fit) -> float | None:
     """Of the variance of the training targets; None where that is only rounding, as of equal ones."""
     variance, y = _variance(fit), fit.scaling.mean(fit.data.y)
     varies = math.sqrt(variance) * float(fit.scaling.y_scale) > CONSTANT * float(np.abs(y).max())
-    return fit.noise / variance if varies else None
+    return float(fit.noise) / variance if varies else None
 
 
 def _variance(fit: Fit) -> float:
