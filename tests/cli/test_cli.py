@@ -880,6 +880,8 @@ def test_control_c_and_its_like_during_a_fit_save_what_there_is(name, folder, tm
     assert "Note: Interrupted after 128 actions. The model is valid" in result.stderr
     assert "Saved: " in result.stderr
     assert "interrupted. The run was stopped early." in result.stdout
+    assert "Note: Learning was interrupted before its first iteration" in result.stderr
+    assert "can be far worse than the data allow" in result.stderr
     assert IterGPRegressor.load(tmp_path / "m.itergp").status_ is Status.INTERRUPTED
     monkeypatch.undo()
     succeed("refine", tmp_path / "m.itergp", "--budget", "40 actions")
@@ -903,11 +905,31 @@ def test_control_c_once_the_work_is_done_waits_until_it_is_saved(name, folder, t
     assert signal.getsignal(signal.SIGTERM) is signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
 
 
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), SystemExit(130)])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_control_c_while_a_command_starts_is_answered(end, as_json, monkeypatch, capsys):
+    """Before there is any command that could do so."""
+    import itergp.cli
+
+    def interrupted(*arguments, **how):
+        raise end
+
+    monkeypatch.setattr(itergp.cli, "require_libraries", interrupted)
+    monkeypatch.setattr("sys.argv", ["itergp", "fit", *["--json"] * as_json])
+    with pytest.raises(SystemExit) as ended:
+        itergp.cli.main()
+    assert ended.value.code == 1
+    out, err = capsys.readouterr()
+    assert err == "Error: interrupted; nothing was written.\n"
+    expected = {"error": "interrupted; nothing was written.", "exit_code": 1}
+    assert json.loads(out) == expected if as_json else not out
+
+
 def test_control_c_before_anything_was_computed_writes_nothing(folder, tmp_path, monkeypatch):
     def interrupted(*arguments, **how):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measuring.predicted, "mean_and_std", interrupted)
+    monkeypatch.setattr(measuring.predicted, "mean_std_and_noise", interrupted)
     monkeypatch.setattr("itergp.cli.fitting.read_table", interrupted)
     for arguments in (
         ("predict", folder / "model.itergp", folder / "new.csv", "--out", tmp_path / "pred.csv"),

@@ -14,6 +14,7 @@ from itergp import IterGPRegressor
 from itergp.cli import measuring
 from itergp.cli.commands import app
 from itergp.fitted import shares
+from itergp.tables import Inputs
 
 RNG = np.random.default_rng(5)
 N = 60
@@ -210,6 +211,70 @@ def test_the_exact_gp_is_factorised_once_for_all_blocks(folder, monkeypatch):
     variance = a[:, 1] ** 2  # far below that of the prior, to whose rounding the computational part is known
     np.testing.assert_allclose(a[:, 2] ** 2 / variance, b[:, 2] ** 2 / variance, rtol=0, atol=1e-9)
     np.testing.assert_allclose(np.delete(a, 2, axis=1), np.delete(b, 2, axis=1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("varies", [False, True])
+def test_the_noise_of_predictions_is_said_to_be_the_same_in_every_row_only_where_it_is(tmp_path, varies):
+    """The mean is that of `decompose`, row by row; what a missing value could be is none of it."""
+    x = np.linspace(0, 10, 200)
+    y = np.sin(x) + np.where(x > 5, 1.0, 0.05) * np.random.default_rng(3).standard_normal(x.size)
+    cells = ["" if not varies and i % 9 == 4 else f"{value}" for i, value in enumerate(x)]
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{a},{b}\n" for a, b in zip(cells, y, strict=True)))
+    how = ("--noise", "heteroscedastic") if varies else ("--missing", "impute")
+    succeed("fit", tmp_path / "t.csv", "--target", "y", *how, *QUICK, "--out", tmp_path / "m.itergp")
+    model = IterGPRegressor.load(tmp_path / "m.itergp")
+    X = next(Inputs(tmp_path / "t.csv", None, model.table_).blocks(200)).X
+    expected = np.sqrt(model.decompose(X).noise)
+    assert (expected.max() > 1.01 * expected.min()) == varies
+    for more in ([], ["--share"]):
+        arguments = ["predict", tmp_path / "m.itergp", tmp_path / "t.csv", *more]
+        values = json.loads(succeed(*arguments, "--json").stdout)
+        assert values["noise_std"] == pytest.approx(expected.mean(), rel=1e-6)
+        assert values["same_noise_in_every_row"] is not varies
+    text = " ".join(succeed(*arguments, "--out", tmp_path / "p.csv").stdout.split())
+    assert ("on average over rows" in text) == varies
+    assert ("in every row" in text) != varies
+
+
+@pytest.mark.parametrize(("rest", "offered"), [("red,2\n", False), ("7,2\n", True)])
+def test_rows_are_offered_to_be_skipped_only_where_some_would_be_left(tmp_path, rest, offered):
+    (tmp_path / "t.csv").write_text("a,y\nred,1\n" + rest)
+    text = " ".join(run("fit", tmp_path / "t.csv", "--target", "y").stderr.split())
+    assert "'red' is not a number. Use --categorical or --drop for such columns" in text
+    assert ("--skip-bad" in text) == offered
+
+
+@pytest.mark.parametrize("rows", ["1,2.5\n", "1,0.1\n2,0.1\n3,0.1\n", "1,0\n2,0\n3,0\n"])
+def test_a_target_that_does_not_vary_has_no_share_of_noise(tmp_path, rows):
+    (tmp_path / "t.csv").write_text("a,y\n" + rows)
+    out = tmp_path / "m.itergp"
+    fit = "fit", tmp_path / "t.csv", "--target", "y", "--out", out
+    values = json.loads(succeed(*fit, "--json").stdout)
+    assert values["learned"]["noise_share"] is None
+    for text in (succeed(*fit).stdout, succeed("info", out).stdout):
+        assert "inf" not in text.replace("inference", "")
+        assert "of its variance" not in text
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_the_share_of_noise_that_varies_is_that_of_the_variance_of_the_target(tmp_path, merged):
+    """Rows with much noise count as all others do in it. Of merged rows, the fit knows
+    their scatter in units of their noise alone."""
+    x = np.repeat(np.linspace(0, 10, 200), 1 + merged)
+    y = np.sin(x) + np.where(x > 5, 1.5, 0.05) * np.random.default_rng(3).standard_normal(x.size)
+    np.savetxt(tmp_path / "t.csv", np.c_[x, y], delimiter=",", header="x,y", comments="")
+    arguments = ["--target", "y", "--noise", "heteroscedastic", "--kernel", "matern32", "--json"]
+    out = tmp_path / "m.itergp"
+    learned = json.loads(succeed("fit", tmp_path / "t.csv", *arguments, "--out", out).stdout)["learned"]
+    noise = IterGPRegressor.load(out).noise_function_(np.array([[-1.5]]))  # which varies
+    assert noise[0] < 0.5
+    assert learned["noise_varies"] is True
+    assert learned["noise_share"] == pytest.approx(
+        learned["noise_std"] ** 2 / y.var(), rel=0.1 if merged else 1e-6
+    )
+    values = json.loads(succeed("predict", out, tmp_path / "t.csv", "--json").stdout)
+    assert values["same_noise_in_every_row"] is False
+    assert "it varies with the features" in " ".join(succeed("info", out).stdout.split())
 
 
 @pytest.mark.slow

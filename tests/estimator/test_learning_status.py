@@ -3,6 +3,7 @@ the command line."""
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,6 +62,39 @@ def test_a_few_iterations_are_told_as_few_and_many_are_not(out_of_time):
     assert model.learning_.iterations >= FEW
     assert not told
     assert not model.learning_.falls_short
+
+
+@pytest.mark.parametrize("iterations", [0, 2, FEW])
+def test_learning_that_was_interrupted_at_its_beginning_is_said_to_be_worth_little(iterations):
+    """As where the budget ends it; refining cannot mend it."""
+    learning = Learning(Ending.INTERRUPTED, iterations)
+    assert learning.falls_short == (iterations < FEW)
+    assert ("can be far worse" in learning.advice) == (iterations < FEW)
+    assert "`refine` does not learn" in learning.advice
+
+
+def test_noise_that_was_to_vary_and_was_not_learned_for_want_of_time_is_warned_about(monkeypatch):
+    from itergp.estimator.varying import CONSTANT, Rounds
+
+    how = {"kernel": "matern32", "noise": "heteroscedastic"}
+    _, told = fitted(**how)
+    assert CONSTANT not in told
+    monkeypatch.setattr(Rounds, "left", property(lambda rounds: -1.0))
+    model, told = fitted(**how)
+    assert CONSTANT in told
+    assert np.ndim(model.noise_) == 0
+    assert model.learning_.ended is Ending.BUDGET
+    monkeypatch.undo()
+    from itergp.learning import varying
+
+    short = replace_ended(varying.learn_rows)
+    monkeypatch.setattr(varying, "learn_rows", short)
+    monkeypatch.setattr(varying, "_better", lambda *what: False)
+    assert CONSTANT in fitted(**how)[1]  # the time ran out within: what was seen says nothing
+
+
+def replace_ended(learn_rows):
+    return lambda *what, **how: replace(learn_rows(*what, **how), ended=Ending.BUDGET)
 
 
 def test_learning_that_ends_by_itself_has_converged():

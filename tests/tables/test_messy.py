@@ -113,6 +113,64 @@ def test_what_the_first_rows_do_not_tell_is_asked_for_or_known_from_the_fit(tmp_
     np.testing.assert_array_equal(block.X, [[1000.0, 1.234]])
 
 
+@pytest.mark.parametrize("early", [True, False])
+def test_points_that_may_separate_thousands_in_some_cells_only_are_asked_for(tmp_path, early):
+    """170.154 beside 950: a decimal point would make the first 1,000 times too small. Wherever they stand."""
+    ones = "".join(f"{100 + i};{i}\n" for i in range(70))
+    late = "170.154;3\n9.200;4\n"
+    path = written(tmp_path, "a;y\n" + (late + ones if early else ones + late))
+    line = 2 if early else 72
+    expected = (
+        f"line {line}, column 'a': '170.154' is not a number for certain. Whether its point is a decimal"
+    )
+    with pytest.raises(InputError, match=expected + ".*: use --decimal , or --decimal . to say so"):
+        read(path, "y")
+    for decimal, expected in ((",", [170154.0, 9200.0]), (".", [170.154, 9.2])):
+        table = read_table(path, decimal=decimal, use=lambda head: Layout.uses(head, "y"))
+        X = Layout.of(table, "y").X(table)[:, 0]
+        np.testing.assert_array_equal(X[:2] if early else X[-2:], expected)
+
+
+def test_a_point_is_a_decimal_one_where_another_reading_only_scales_the_column_or_something_tells(tmp_path):
+    for content, expected in (
+        ("a;y\n170.154;3\n9.200;4\n", [170.154, 9.2]),  # all cells have it
+        ("a;y\n170.154;3\n0.950;4\n12;4\n", [170.154, 0.95, 12]),  # no thousands
+        ("a;y\n170.154;3\n950;4.5\n", [170.154, 950]),  # another column says it
+        ("a;y\n1.234.567;3\n9.200;4\n950;4\n", [1234567, 9200, 950]),  # thousands, for certain
+        ("a;y\n170.154;3,5\n950;4\n", [170154, 950]),
+    ):
+        np.testing.assert_array_equal(read(written(tmp_path, content), "y")[1][:, 0], expected)
+
+
+def test_the_fitted_file_says_what_a_point_means_in_later_ones(tmp_path):
+    new = written(tmp_path, "a;b\n170.154;1\n950;2\n", "new.csv")
+    for content, value in (("a;b;y\n1,5;2;3\n1;2;3\n", 170154.0), ("a;b;y\n1.5;2;3\n1;2;3\n", 170.154)):
+        layout = read(written(tmp_path, content), "y")[0]
+        assert next(Inputs(new, None, layout).blocks(5)).X[0, 0] == value
+    layout = read(written(tmp_path, "a;b;y\n15;2;3\n1;2;3\n"), "y")[0]
+    with pytest.raises(InputError, match=r"line 2, column 'a': '170.154' is not a number for certain"):
+        Inputs(new, None, layout)
+    frame = {"a": np.array([170.154, 950], dtype=object), "b": np.array([1, 2])}
+    pd = pytest.importorskip("pandas")
+    assert frame_inputs(layout, pd.DataFrame(frame))[0, 0] == 170.154  # no text
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60),
+    st.integers(0, 4),
+    st.booleans(),
+    st.integers(0, 3),
+)
+def test_what_pandas_writes_is_never_refused(tmp_path_factory, values, digits, whole, missing):
+    """Floats, rounded, or integers; pandas writes floats as Python does, and missing ones as empty cells."""
+    column = [int(value) for value in values] if whole else [round(value, digits) for value in values]
+    cells = [repr(value) for value in column] + ([] if whole else [""] * missing)
+    content = "a,y\n" + "".join(f"{cell},{i}\n" for i, cell in enumerate(cells))
+    X = read(written(tmp_path_factory.mktemp("t"), content), "y", missing="impute")[1][:, 0]
+    np.testing.assert_array_equal(X, [*column, *[np.nan] * (len(cells) - len(column))])
+
+
 def test_points_and_commas_in_one_file_are_not_guessed(tmp_path):
     path = written(tmp_path, "a;b;y\n1,5;2.5;3\n")
     with pytest.raises(InputError, match=r"'1,5' is not a number. Write decimals with a point, or use --dec"):
@@ -130,6 +188,34 @@ def test_percent_signs_that_are_there_in_one_file_only_are_said(tmp_path):
     inputs = Inputs(tmp_path / "table.csv", None, layout)
     list(inputs.blocks(5))
     assert inputs.notes.sentences() == ["'a' has percent signs: 40 % is read as 0.4."]
+
+
+# Spreadsheets.
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_first_line_of_excel_says_what_separates_cells(tmp_path, end):
+    content = end.join(["sep=;", "a;b,c;y", "1;2;3", "4;5;6", ""])
+    _, X, y, said = read(written(tmp_path, content), "y")
+    np.testing.assert_array_equal(np.c_[X, y], [[1, 2, 3], [4, 5, 6]])
+    assert said == ["line 1 says that cells are separated by ';', and is left out."]
+
+
+@pytest.mark.parametrize("title", ["Sales 2024\n", "Sales 2024;;\n", "Sales 2024\n\nby month\n"])
+def test_a_title_above_the_table_is_named(tmp_path, title):
+    path = written(tmp_path, title + "a;b;y\n1;2;3\n4;5;6\n")
+    line = title.count("\n") + 1
+    said = f"line 1: one cell, 'Sales 2024', above names of 3 columns in line {line}. If it is a title"
+    with pytest.raises(InputError, match=said):
+        read(path, "y")
+
+
+def test_what_stands_alone_in_a_line_may_be_a_name(tmp_path):
+    """One column, with decimal commas or without, and an index without a name."""
+    assert read_table(written(tmp_path, "y\n1.5\n2.5\n")).names == ("y",)
+    assert read_table(written(tmp_path, "y;\n1.5;\n2.5;\n")).names[0] == "y"
+    assert read_table(written(tmp_path, ";y\n0;2\n1;3\n")).names[1] == "y"
+    assert read_table(written(tmp_path, "city\nBonn\nKiel\n"), header=True).rows == 2
 
 
 # Dates.

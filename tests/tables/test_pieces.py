@@ -139,6 +139,16 @@ def test_arrow_and_the_standard_library_read_the_same_or_refuse_with_the_same_wo
     assert outcome(path, target, text) == outcome(path, target, text, whole=True)
 
 
+def test_points_that_may_separate_thousands_are_refused_by_both_readers(tmp_path, monkeypatch):
+    """As far as a block of lines goes."""
+    hurried(monkeypatch, arrow.BLOCK)
+    content = PLAIN.replace(",", ";").replace(".5", "").replace("58;", "5.800;")
+    path = written(tmp_path, content)
+    fast, slow = outcome(path, "4", ["3"]), outcome(path, "4", ["3"], whole=True)
+    assert "'5.800' is not a number for certain" in fast
+    assert fast == slow
+
+
 def test_plain_tables_are_read_by_arrow_and_odd_places_alone_are_not(tmp_path, monkeypatch):
     """Otherwise nothing above is about Arrow."""
     hurried(monkeypatch, 200)

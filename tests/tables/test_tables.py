@@ -294,6 +294,11 @@ BAD_CELLS = {
     "name with a number": ("a,b,y\n1,A12,3\n", "'A12' is not a number. (?!Curr)"),
     "number in a text": ("a,b,y\n1,5 of 7,3\n", "'5 of 7' is not a number. (?!Curr)"),
     "date": ("a,b,y\n1,11.12.2020,3\n", "'11.12.2020' is not a number. Write dates as 2024-01-31"),
+    "month in letters": (
+        'a,b,y\n1,"Jan 01, 2024",3\n',
+        "'Jan 01, 2024' is not a number. Write dates as 2024",
+    ),
+    "a month in the middle": ("a,b,y\n1,1. März 2024,3\n", "is not a number. Write dates as 2024-01-31"),
     "month first": ("a,b,y\n1,12/31/2020,3\n", "'12/31/2020' is not a number. Write dates as 2024-01-31"),
     "month and day first": (
         "b,y\n31/12/2020,3\n12/31/2020,3\n11/12/2020,3\n",

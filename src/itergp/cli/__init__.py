@@ -30,10 +30,21 @@ def main() -> None:
         sys.exit(f"Error: {error}")
     except (KeyboardInterrupt, SystemExit) as end:
         # Ctrl-C before any command has started; the parser exits with 130. Treated like any other failure.
-        code = 1 if isinstance(end, KeyboardInterrupt) or end.code == 130 else end.code
+        early = isinstance(end, KeyboardInterrupt) or end.code == 130
+        code = _interrupted() if early else end.code  # type: ignore[union-attr]
     except OSError as error:  # from the help text, which is written outside of commands
         code = _unwritten(error)
     sys.exit(_flushed() or code)  # type: ignore[arg-type]
+
+
+def _interrupted() -> int:
+    """As inside of a command, without the libraries that may not be loaded yet."""
+    text = "interrupted; nothing was written."
+    with contextlib.suppress(OSError, ValueError):
+        print(f"Error: {text}", file=sys.stderr, flush=True)
+        if "--json" in sys.argv:
+            print(f'{{"error": "{text}", "exit_code": 1}}')
+    return 1
 
 
 def _answered(app: "Typer") -> object:

@@ -26,10 +26,10 @@ def draw_model(values: Values) -> None:
 
 def _draw_learned(learned: Values, target: str | None) -> None:
     unit = "the target" if target is None else repr(target)
-    noise = (
-        f"standard deviation {brief(learned['noise_std'])} in units of {unit}, "
-        f"{percent(learned['noise_share'])} of its variance"
-    )
+    noise = f"standard deviation {brief(learned['noise_std'])} in units of {unit}"
+    if learned["noise_share"] is not None:  # the target varies
+        noise += f", {percent(learned['noise_share'])} of its variance"
+    noise += _how_noise_varies(learned)
     kernel = [f"{learned['kernel']}, scale in variances of the target", sentence(learned["candidates"])]
     pairs = [("kernel", line) for line in kernel if line]
     _draw_pairs("What was learned", [*pairs, ("noise", noise)])
@@ -57,6 +57,13 @@ def _draw_learned(learned: Values, target: str | None) -> None:
         "deviations of the feature"
     )
     console.print(f"{meaning}, in % of the largest.{more}")
+
+
+def _how_noise_varies(learned: Values) -> str:
+    if learned["noise_varies"]:
+        return ", on average: it varies with the features"
+    asked = learned["noise_asked"] == "heteroscedastic"
+    return "; constant: nothing shows that it varies, or there was no time to learn that" if asked else ""
 
 
 def draw_candidates(found: list[Values]) -> None:
@@ -167,7 +174,8 @@ def draw_predictions(values: Values) -> None:
     empty = f", of which {values['empty_rows']:,} are empty" if values["empty_rows"] else ""
     rows = [("rows", f"{values['rows']:,}{empty}")]
     if values["mean_std"] is not None:
-        noise = f"of which noise {brief(values['noise_std'])} in every row"
+        where = "in every row" if values["same_noise_in_every_row"] else "on average over rows"
+        noise = f"of which noise {brief(values['noise_std'])} {where}"
         rows.append(("mean std", f"{brief(values['mean_std'])}, {noise}"))
     rows += [
         ("computational", _share_of_predictions(values["computational_share"])),

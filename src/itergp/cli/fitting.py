@@ -36,6 +36,7 @@ from itergp.cli.files import (
 )
 from itergp.errors import InputError, ItergpError
 from itergp.tables import Layout, group_labels, grouping, read_table, training
+from itergp.tables.faults import SKIPPING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 OutOption = Annotated[
     Path | None, typer.Option(help="Output file for the model; overwrites MODEL by default.")
 ]
-ADVICE = "Use --categorical or --drop for such columns, or --skip-bad to leave such rows out."
+ADVICE = f"Use --categorical or --drop for such columns{SKIPPING}."
 
 
 @app.command()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from itergp.data.spread import CONSTANT
 from itergp.fitted import choice, predictions as predicted
 from itergp.fitted.calibration import LEVELS, Calibration, sentence
 from itergp.fitted.fit import Fit
@@ -26,6 +27,7 @@ from itergp.report.measure.fitted import formula
 from itergp.tables import Layout
 
 EXTRA = 0.1  # fraction of the fit's seconds that predictions may spend on their computational part
+ROUNDING = 1e-9  # by which the noise of rows may differ, and be the same
 SUMMED = ("combined", "computational", "computational_lower", "computational_upper")
 
 Values = dict[str, Any]
@@ -80,7 +82,9 @@ def _learned(fit: Fit, layout: Layout) -> Values:
         "candidates": choice.rows(fit.trace.candidates),
         "parameters": values,
         "noise_std": math.sqrt(fit.noise) * y_scale,
-        "noise_share": fit.noise * y_scale**2 / max(_variance(fit), np.finfo(float).tiny),
+        "noise_asked": fit.asked["noise"] if isinstance(fit.asked["noise"], str) else None,
+        "noise_varies": fit.noise_function is not None,
+        "noise_share": _noise_share(fit),
         "features": _relevances(fit, layout.inputs),
     }
 
@@ -98,10 +102,22 @@ def _relevances(fit: Fit, names: list[str]) -> list[Values]:
     ]
 
 
+def _noise_share(fit: Fit) -> float | None:
+    """Of the variance of the training targets; None where that is only rounding, as of equal ones."""
+    variance, y = _variance(fit), fit.scaling.mean(fit.data.y)
+    varies = math.sqrt(variance) * float(fit.scaling.y_scale) > CONSTANT * float(np.abs(y).max())
+    return float(fit.noise) / variance if varies else None
+
+
 def _variance(fit: Fit) -> float:
-    """Variance of the training targets in units of y squared, including the scatter within merged rows."""
-    mean = np.average(fit.data.y, weights=fit.data.precision)
-    return replace(fit.data, y=fit.data.y - mean).variance * float(fit.scaling.y_scale) ** 2
+    """Variance of the training targets in scaled units, including the scatter within merged rows:
+    each row counts once, however much noise it has."""
+    rows = fit.data
+    mean = np.average(rows.y, weights=rows.counts)
+    merged = rows.counts - 1  # the scatter has their squares over their noise, as far as it is not the same
+    noise = np.average(rows.counts / rows.precision, weights=merged) if merged.any() else 1.0
+    alike = replace(rows, y=rows.y - mean, weights=None, log_weights=None, scatter=rows.scatter * noise)
+    return alike.variance
 
 
 # Predictions.
@@ -134,7 +150,8 @@ class Predicting:
         self.ends, self.share = _ends(fit, level, interval), share
         self.passes = affordable(fit, rows) if share else 0
         self.factor = predicted.exact_factor(fit) if share else None  # for all blocks
-        self.sums = dict.fromkeys(("std", *SUMMED), 0.0)
+        self.sums = dict.fromkeys(("std", "noise_std", *SUMMED), 0.0)
+        self.noise = math.inf, -math.inf  # the least and the most standard deviation of any row
         self.predicted = 0  # rows
         self.parts: Parts | None = None  # of the first block, for how they were found
 
@@ -160,13 +177,17 @@ class Predicting:
         if self.parts_too:
             mean, std, parts = predicted.mean_std_and_parts(self.fit, X, self.passes, self.factor)
             self._add(parts)
+            noise = np.sqrt(parts.noise)
         else:
-            (mean, std), parts = predicted.mean_and_std(self.fit, X), None
+            (mean, std, noise), parts = predicted.mean_std_and_noise(self.fit, X), None
         low, high = self.ends
         found = {"mean": mean, "std": std, "lower": mean + low * std, "upper": mean + high * std}
         if parts is not None:
             found["computational_std"] = np.sqrt(parts.computational)
         self.sums["std"] += float(std.sum())
+        self.sums["noise_std"] += float(noise.sum())
+        least, most = self.noise
+        self.noise = min(least, float(noise.min())), max(most, float(noise.max()))
         self.predicted += len(X)
         return {name: found[name] for name in self.columns}
 
@@ -176,17 +197,21 @@ class Predicting:
             self.sums[name] += float(getattr(parts, name).sum())
 
     def summary(self) -> Values:
-        noise = self.fit.noise * float(self.fit.scaling.y_scale) ** 2
+        least, most = self.noise
         return {
             "rows": self.rows,
             "empty_rows": self.rows - self.predicted,
-            "mean_std": self.sums["std"] / self.predicted if self.predicted else None,
-            "noise_std": math.sqrt(noise),
+            "mean_std": self._mean("std"),
+            "noise_std": self._mean("noise_std"),
+            "same_noise_in_every_row": most <= (1 + ROUNDING) * least if self.predicted else None,
             "level": self.level,
             "interval": {"method": self.interval, "ends_in_std": list(self.ends)},
             "cluster": self._engine.activity() or None,
             "computational_share": None if self.parts is None else share_values(self._share(self.parts)),
         }
+
+    def _mean(self, name: str) -> float | None:
+        return self.sums[name] / self.predicted if self.predicted else None
 
     def _share(self, parts: Parts) -> Share:
         """Of all rows, so that no choice of them adds an error."""

@@ -127,7 +127,9 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
         warnings.warn(NO_GROUPS, LearningWarning, stacklevel=5)
     learned = _learned(plan, told, noise / unit, learn_noise, clock, watch)
     if learned is None:
-        return replace(as_given, learning=Learning(Ending.INTERRUPTED))
+        never = Learning(Ending.INTERRUPTED)
+        warnings.warn(never.advice, LearningWarning, stacklevel=5)
+        return replace(as_given, learning=never)
     if learned.learning.falls_short:
         warnings.warn(learned.learning.advice, LearningWarning, stacklevel=5)
     if np.ndim(noise):

@@ -1,6 +1,8 @@
 """`noise="heteroscedastic"`: after kernel and noise are learned, how the noise varies, and both again."""
 
+import contextlib
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from itergp.data.rows import Rows, places
+from itergp.errors import LearningWarning
 from itergp.estimator.budgets import LEARNING_SHARE
 from itergp.estimator.clock import Clock
 from itergp.estimator.hyperparameters import Hyperparameters, Plan, centred_rows, of_told
@@ -15,11 +18,15 @@ from itergp.estimator.progress import Watch
 from itergp.learning.candidates import Candidate, rescaled
 from itergp.learning.endings import Ending
 from itergp.learning.heldout import Scores
-from itergp.learning.run import Learned, Timed, ending
+from itergp.learning.run import Learned, OutOfTime, Timed, ending
 from itergp.learning.training import learn_rows
 from itergp.learning.varying import Errors, errors_within, held_out_errors, learned_function
 
 ROUNDS = 2
+CONSTANT = (
+    "Noise that varies with the inputs was asked for (heteroscedastic), but the budget ended before that was "
+    "learned: the model has constant noise. Fit again with a larger budget."
+)
 
 Reweighted = Callable[[np.ndarray], Rows]  # the rows of the problem, for g at all rows of the data
 
@@ -56,6 +63,8 @@ def varying(
                 break
         if best is not found and plan.start.chosen:
             best = _rescaled(plan, best, data.X, rows, rounds)
+    if best.function is None and rounds.ended is Ending.BUDGET:
+        warnings.warn(CONSTANT, LearningWarning, stacklevel=5)
     assert best.learned is not None
     ended = best.learned.ended if rounds.ended is Ending.CONVERGED else rounds.ended
     learned = replace(best.learned, ended=ended)
@@ -77,7 +86,9 @@ def _round(
     if plan.data.n < data.n:  # rows were merged
         told = centred_rows(plan, data)
         errors = errors.joined(errors_within(told, places(data.X), of_told(plan, found.noise), plan.seed))
-    function = learned_function(errors, plan.seed, seconds, plan.compute, rounds.tick)
+    function = None
+    with contextlib.suppress(*[OutOfTime] * (found.function is not None)):  # then the last one holds
+        function = learned_function(errors, plan.seed, seconds, plan.compute, rounds.tick)
     if function is None:
         return None
     level = float(function(plan.data.X).mean())

@@ -24,10 +24,21 @@ def mean(fit: Fit, X: Array) -> Array:
 def mean_and_std(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
     """Each (m,) or (m, t); of a new observation, or of the latent function. What a missing value could be is
     in both."""
+    return _mean_std_and_noise(fit, X, include_noise)[:2]
+
+
+def mean_std_and_noise(fit: Fit, X: Array) -> tuple[Array, Array, Array]:
+    """Of new observations: the third is the standard deviation of what is noise; each (m,) or (m, t)."""
+    return _mean_std_and_noise(fit, X, include_noise=True)
+
+
+def _mean_std_and_noise(fit: Fit, X: Array, include_noise: bool) -> tuple[Array, Array, Array]:
     X, extra = known(fit, X)
     mean, variance = _marginals(fit, X, True)
     assert variance is not None
-    return fit.scaling.mean(mean), fit.size(np.sqrt(variance + _noise(fit, X, include_noise) + extra))
+    noise = _noise(fit, X, include_noise)
+    each = np.sqrt(np.broadcast_to(noise, (len(X), *np.shape(fit.noise))))
+    return fit.scaling.mean(mean), fit.size(np.sqrt(variance + noise + extra)), fit.size(each)
 
 
 def conformal_ends(fit: Fit, level: float) -> tuple[Fit, tuple[Array, Array]]:

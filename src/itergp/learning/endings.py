@@ -28,15 +28,16 @@ class Learning:
 
     @property
     def falls_short(self) -> bool:
-        """Whether the budget ended it before it made real progress."""
-        return self.ended is Ending.BUDGET and self.iterations < FEW
+        """Whether the budget or Ctrl-C ended it before it made real progress."""
+        return self.ended in (Ending.BUDGET, Ending.INTERRUPTED) and self.iterations < FEW
 
     @property
     def advice(self) -> str:
         after = f"after {self.iterations} {'iteration' if self.iterations == 1 else 'iterations'}"
         if self.ended in (Ending.BUDGET, Ending.STOPPED, Ending.INTERRUPTED) and not self.iterations:
             after = "before its first iteration, so the hyper-parameters are the starting values"
-        return _ADVICE[self.ended].format(after=after) + (_SHORT if self.falls_short else "")
+        short = _SHORT.format(remedy=_REMEDY[self.ended]) if self.falls_short else ""
+        return _ADVICE[self.ended].format(after=after) + short
 
 
 _ADVICE = {
@@ -44,10 +45,11 @@ _ADVICE = {
     Ending.LIMIT: "Learning ended {after}, its limit.",
     Ending.BUDGET: "The budget ended learning {after}.",
     Ending.STOPPED: "A callback ended learning {after}.",
-    Ending.INTERRUPTED: "Learning was interrupted {after}; fit again to continue.",
+    Ending.INTERRUPTED: "Learning was interrupted {after}. `refine` does not learn: fit again for that.",
     Ending.NOT_ASKED: "The hyper-parameters were given, not learned.",
     Ending.NOTHING_TO_LEARN: "The data say nothing about the hyper-parameters yet: they are the starting "
     "values.",
     Ending.UNKNOWN: "How learning ended is not known.",
 }
-_SHORT = " Predictions can be far worse than the data allow: fit again with a larger budget."
+_SHORT = " Predictions can be far worse than the data allow{remedy}."
+_REMEDY = {Ending.BUDGET: ": fit again with a larger budget", Ending.INTERRUPTED: ""}

@@ -22,7 +22,9 @@ import scipy.linalg
 
 from itergp import brief
 from itergp.data.rows import Rows, unmerged
+from itergp.learning.endings import Ending
 from itergp.learning.heldout import FEWER, HeldOut, LeaveOut
+from itergp.learning.run import OutOfTime
 from itergp.learning.training import learn_rows
 from itergp.limits import EXACT_LIKELIHOOD_ROWS, EXACT_ROWS
 from itergp.linalg.compute import Compute
@@ -188,6 +190,8 @@ def learned_function(
         u, precision = found.scoring(regression.mean(K))
     tick()
     if not _better(found, regression.left_out()):
+        if learned.ended is Ending.BUDGET:  # nobody knows what more time would have shown
+            raise OutOfTime
         return None
     return NoiseFunction(kernel, found.X, regression.weights, regression.constant)
 

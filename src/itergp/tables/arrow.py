@@ -125,6 +125,8 @@ def _by_arrow(
     found: Csv, use: Mapping[int, str], block: bytes, line: int, options: tuple[Any, Any, Any]
 ) -> Table | None:
     """One row for each line; None if there is anything in it that the other reader must look at."""
+    if found.head.decimal is None and b"." in block:  # which may separate thousands
+        return None
     try:
         table = pc.read_csv(pa.BufferReader(block), *options)
     except pa.ArrowInvalid:

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import itertools
+import re
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from itergp.tables.table import Head, How, Row
 SEPARATORS = ";,\t|"
 LOOK = 50  # rows used to detect the separator, the header, dates and how decimals are written
 MOST_COMMENTS = 10_000  # lines before the first row
+TITLE = 5  # lines above the names
+_SEP = re.compile(rf'"?sep=([{SEPARATORS}])"?', re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +45,11 @@ def opened_csv(path: Path, file: TextIO, how: How) -> Csv:
     notes = Notes()
     lines = checked_lines(path, file, notes)
     first = _first_lines(lines)
-    looked, separator = _without_comments(path, first, how, notes)
+    said = _said_separator(first, notes)
+    looked, separator = _without_comments(path, ["\n", *first[1:]] if said else first, how, notes)
+    separator = said or separator
+    if how.header is not False:
+        _refuse_title(path, looked, said)
     rows = full_rows(
         path, csv_rows(path, itertools.chain(looked, lines), separator), notes, skip_bad=how.skip_bad
     )
@@ -85,6 +92,40 @@ def _first_lines(lines: Iterator[str]) -> list[str]:
         if not all(map(_is_comment, first)) or len(first) > MOST_COMMENTS:
             break
     return first
+
+
+def _said_separator(first: list[str], notes: Notes) -> str:
+    """What the first line says separates cells, as Excel writes it (sep=;); "" if it does not."""
+    found = _SEP.fullmatch(first[0].rstrip("\r\n")) if first else None
+    if found is None:
+        return ""
+    notes.add("separator", f"line 1 says that cells are separated by {found[1]!r}, and is left out.")
+    return found[1]
+
+
+def _refuse_title(path: Path, lines: list[str], said: str) -> None:
+    """Lines of one cell above names of several columns are no names."""
+    for separator in said or SEPARATORS:
+        rows: list[Row] = []
+        with contextlib.suppress(csv.Error):
+            rows.extend(enumerate(csv.reader(lines[: TITLE + 3], delimiter=separator), 1))
+        rows = [(line, cells) for line, cells in rows if any(map(str.strip, cells))]
+        titles = list(itertools.takewhile(_stands_alone, rows))
+        below = rows[len(titles) : len(titles) + 2]
+        if not 0 < len(titles) <= TITLE or len(below) < 2:
+            continue
+        (line, names), (_, cells) = below
+        if len(names) == len(cells) and all(map(_is_text, names)) and any(map(_is_data, cells)):
+            first, title = titles[0]
+            raise InputError(
+                f"{path}, line {first}: one cell, {title[0].strip()!r}, above names of {len(names)} columns "
+                f"in line {line}. If it is a title, remove it, or begin it with #."
+            )
+
+
+def _stands_alone(row: Row) -> bool:
+    """Whether all cells but the first are empty."""
+    return not any(map(str.strip, row[1][1:]))
 
 
 def _is_comment(line: str) -> bool:

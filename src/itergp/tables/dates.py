@@ -33,6 +33,10 @@ _ISO = re.compile(
 )
 _DAY_FIRST = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})([T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?)?")
 _DATE_LIKE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}.*")
+_MONTH = r"(?:jan|feb|m[aä]r|apr|ma[yi]|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-zé]*\.?"
+_WITH_MONTH = re.compile(
+    rf"(?:\w+,? )?(?:{_MONTH} \d{{1,2}},? |\d{{1,2}}\.?[ -]{_MONTH}[ -])\d{{2,4}}\b.*", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ def have_day_first(cells: Cells) -> bool:
 
 
 def is_date_like(cell: str) -> bool:
-    return _DATE_LIKE.fullmatch(cell) is not None
+    return any(form.fullmatch(cell) for form in (_DATE_LIKE, _WITH_MONTH))
 
 
 def day(number: int) -> str:

@@ -11,6 +11,7 @@ from itergp.tables.dates import is_date_like
 from itergp.tables.numbers import COMMA, POINT, is_undecided, number, unit_of
 from itergp.tables.table import ANY_DATES, DAY_FIRST, NUMBERS, Table
 
+SKIPPING = ", or --skip-bad to leave such rows out"  # as part of an advice
 MANY = 12  # names in a message
 REMEDY = "Fill them in, remove these rows, or fit with --missing drop or --missing impute."
 
@@ -23,6 +24,7 @@ class Faults:
         self, names: Sequence[str], kinds: Mapping[int, str], missing: bool = False, foreign: bool = False
     ) -> None:
         self.names, self.kinds, self._allowed = names, kinds, (missing, foreign)
+        self.of_numbers: set[int] = set()  # columns with at least one
         self.foreign: dict[int, tuple[str, str]] = {}  # the place of the first, and what is there
         self.missing: dict[int, tuple[str, int]] = {}  # the place of the first, and how many there are
 
@@ -33,6 +35,8 @@ class Faults:
             if found.foreign is not None and not foreign_allowed:
                 row, cell = found.foreign
                 self.foreign.setdefault(j, (table.place(row, j), cell))
+            if np.isfinite(found.values).any():
+                self.of_numbers.add(j)
             rows = np.flatnonzero(np.isnan(found.values))
             if rows.size and not missing_allowed:
                 first, count = self.missing.get(j, (table.place(int(rows[0]), j), 0))
@@ -48,9 +52,10 @@ class Faults:
                 if foreign[1:]
                 else ""
             )
-            raise InputError(
-                f"{place}: {cell!r} is {_wrong(cell, self.kinds[j])}.{also} {_hint(cell)}{advice}"
-            )
+            wrong, hint = _wrong(cell, self.kinds[j]), _hint(cell, self.kinds[j])
+            if j not in self.of_numbers:  # no row would be left
+                advice = advice.replace(SKIPPING, "")
+            raise InputError(f"{place}: {cell!r} is {wrong}.{also} {hint}{advice}")
         for j in self.kinds:
             if j in self.missing:
                 number = sum(number for _, number in self.missing.values())
@@ -76,19 +81,24 @@ def _wrong(cell: str, kind: str) -> str:
     if kind in ANY_DATES:
         example = "31.01.2024" if kind == DAY_FIRST else "2024-01-31"
         return f"not a date such as {example}, as others in this column are"
+    if is_undecided(cell) and POINT in cell:
+        return "not a number for certain"
     return "not finite; expected a finite number" if is_number(cell) else "not a number"
 
 
-def _hint(cell: str) -> str:
-    if is_undecided(cell):
-        return "Whether its comma is a decimal one is not clear: use --decimal , or --decimal . to say so. "
+def _hint(cell: str, kind: str) -> str:
+    if is_undecided(cell) and kind not in ANY_DATES:
+        mark = "comma" if COMMA in cell else "point"
+        why = "" if COMMA in cell else ", since other cells of the column have none"
+        remedy = "use --decimal , or --decimal . to say so"
+        return f"Whether its {mark} is a decimal one is not clear{why}: {remedy}. "
     if is_number(cell):
         return ""
     if number(cell, COMMA) is not None:
         return "Write decimals with a point, or use --decimal , if all have a comma. "
     if number(cell, POINT) is not None:
         return "Write decimals with a comma, as the first rows do, or use --decimal . if that is wrong. "
+    if is_date_like(cell):
+        return "Write dates as 2024-01-31. "
     unit = unit_of(cell)
-    if unit:
-        return f"Currencies and units are not read: write the number without {unit!r}. "
-    return "Write dates as 2024-01-31. " if is_date_like(cell) else ""
+    return f"Currencies and units are not read: write the number without {unit!r}. " if unit else ""

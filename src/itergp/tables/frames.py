@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError
-from itergp.tables.cells import Column
+from itergp.tables.cells import Column, Plain
 from itergp.tables.dates import DAY
 from itergp.tables.layout import Layout
 from itergp.tables.numbers import COMMA, POINT
@@ -58,8 +58,10 @@ def _cells(series: Any, use: str, decimal: str | None) -> Column:
         return array.astype(np.float64)
     if kind == "M":
         return [str(value) for value in array]
-    comma = decimal == COMMA and use == NUMBERS
-    return [_text(value, comma) for value in array.tolist()]
+    values, comma = array.tolist(), decimal == COMMA and use == NUMBERS
+    if not any(isinstance(value, str) for value in values):  # numbers as objects
+        return Plain(_text(value, comma=False) for value in values)
+    return [_text(value, comma) for value in values]
 
 
 def _text(value: Any, comma: bool) -> str:

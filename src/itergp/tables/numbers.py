@@ -25,6 +25,7 @@ _GROUPED = {
 }
 _WITH_COMMA = re.compile(rf"[+-]?(?:\d+(?:,\d*)?|,\d+){_END}")
 _EITHER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")  # a decimal, or thousands
+_SHORT = re.compile(r"[+-]?\d{1,3}")  # written in the same way with thousands separators and without
 MEANINGS = {
     "thousands": "thousands separators: {cell} is read as {value}",
     "truth": "truth values: {cell} is read as {value}",
@@ -45,15 +46,17 @@ class Numbers:
 
 def numbers_of(cells: Cells, decimal: str | None = None) -> Numbers:
     """Cells as numbers. `decimal` is "." or ",", or None if it is not known."""
-    values = _all_numbers(cells, decimal)
+    unclear = decimal is None and mixes_thousands(cells)
+    values = None if unclear else _all_numbers(cells, decimal)
     if values is not None:
         return Numbers(values)
     values, foreign, unusual = np.full(len(cells), np.nan), None, {}
     for i, cell in enumerate(cells):
-        if decimal != COMMA and is_number(cell) and math.isfinite(float(cell)):  # as most of them
+        undecided = unclear and is_undecided(cell)
+        if not undecided and decimal != COMMA and _is_finite(cell):  # as most of them
             values[i] = float(cell)
             continue
-        found = number(cell, decimal)
+        found = None if undecided else number(cell, decimal)
         if found is not None:
             values[i], how = found
             if how and how not in unusual:
@@ -93,8 +96,33 @@ def is_grouped(text: str, decimal: str | None) -> bool:
 
 
 def is_undecided(cell: str) -> bool:
-    """Whether it is a number with a comma that may be a decimal one, or separate thousands."""
-    return "," in cell and _EITHER.fullmatch(cell.strip().rstrip("% ")) is not None
+    """Whether it is a number with a comma or a point that may be a decimal one, or separate thousands."""
+    return _EITHER.fullmatch(_bare(cell)) is not None
+
+
+def mixes_thousands(cells: Cells) -> bool:
+    """Whether points may be decimal ones for some cells and thousands beside others: all have three digits
+    after them, as in 170.154 and 9.200, and there are cells such as 950 without. Where all cells have three
+    digits after a point, a wrong reading only scales the column."""
+    short = False
+    pointed = False
+    for cell in cells:
+        text = _bare(cell)
+        if "." not in text:
+            short = short or _SHORT.fullmatch(text) is not None
+        elif _EITHER.fullmatch(text):
+            pointed = True
+        elif is_number(text):
+            return False
+    return short and pointed
+
+
+def _bare(cell: str) -> str:
+    return cell.strip().rstrip("% ")
+
+
+def _is_finite(cell: str) -> bool:
+    return is_number(cell) and math.isfinite(float(cell))
 
 
 def unit_of(cell: str) -> str:
@@ -107,7 +135,9 @@ def unit_of(cell: str) -> str:
     apart = before.endswith(tuple(_SPACES)) or after.startswith(tuple(_SPACES))
     if (before.strip("+-" + _SPACES) and after) or not (apart or _has_sign(unit)):
         return ""
-    known = is_undecided(rest) or any(number(rest, decimal) is not None for decimal in DECIMALS)
+    known = ("," in rest and is_undecided(rest)) or any(
+        number(rest, decimal) is not None for decimal in DECIMALS
+    )
     return unit if known else ""
 
 
