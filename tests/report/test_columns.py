@@ -90,7 +90,7 @@ def test_a_feature_that_hardly_matters_is_no_warning():
     model = IterGPRegressor("matern32", random_state=0).fit(X, y)
     assert model.kernel_.kernel.lengthscale[2] > 900.0
     moved = np.column_stack([x, w, 1 - lot])
-    np.testing.assert_allclose(model.predict(moved), model.predict(X), atol=0.2)  # y has 2.2
+    np.testing.assert_allclose(model.predict(moved), model.predict(X), atol=0.2)  # y has a spread of 2.2
     values = numbers(model.fit_, feature_names=["x", "w", "lot"])
     (row,) = (row for row in values["hyperparameters"] if "lot" in row["words"])
     assert row["words"] == (

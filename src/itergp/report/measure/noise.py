@@ -93,7 +93,7 @@ def _varies_words(found: Json, learned: bool) -> str:
     what = (
         'The noise that was learned, `noise="heteroscedastic"`, does not explain it all.'
         if learned
-        else 'Use `noise="heteroscedastic"` (`itergp fit --noise heteroscedastic`), which learns how it varies.'
+        else 'Use `noise="heteroscedastic"` (`itergp fit --noise heteroscedastic`): it learns how.'
     )
     return f"Squared errors depend on the inputs: {number}. {what}"
 
