@@ -1,6 +1,7 @@
 """BoTorch's acquisition functions and optimisers on IterGPModel, and draws from it as functions."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -167,3 +168,31 @@ def test_draws_have_gradients_and_the_shapes_of_botorch(way, m):
     step[1, 1, ..., 2, 0] = 1e-4  # draws with near rows are accurate to 1e-9
     slope = (paths(X + step).sin().sum() - paths(X - step).sin().sum()).item() / 2e-4
     assert Z.grad[1, 1, ..., 2, 0].item() == pytest.approx(slope, rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("regressor", [EXACT, LOCAL])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"fixed_features": {0: 0.9}},
+        {"inequality_constraints": [(torch.tensor([0, 1]), torch.tensor([-1.0, -1.0], dtype=D), -0.5)]},
+        {"equality_constraints": [(torch.tensor([0, 1]), torch.tensor([1.0, 1.0], dtype=D), 0.5)]},
+    ],
+)
+def test_the_best_point_obeys_what_the_search_was_asked_to(regressor, how):
+    """The starts, which know nothing of it, lie nearer to the top of the hill."""
+    torch.manual_seed(0)
+    x, _ = optimise(
+        lambda model: UpperConfidenceBound(model, 0.1),
+        model_of(regressor),
+        BOX,
+        num_restarts=3,
+        raw_samples=32,
+        search=partial(optimize_acqf, **how),
+    )
+    if "fixed_features" in how:
+        assert x[0, 0] == 0.9
+    elif "equality_constraints" in how:
+        assert float(x.sum()) == pytest.approx(0.5, abs=1e-6)
+    else:
+        assert float(x.sum()) <= 0.5 + 1e-6

@@ -17,7 +17,7 @@ from botorch.sampling import SobolQMCNormalSampler  # noqa: E402
 from botorch.utils.datasets import SupervisedDataset  # noqa: E402
 
 from itergp import InputError, IterGPRegressor, Matern52, MaxActions, UnitVector  # noqa: E402
-from itergp.botorch import IterGPModel  # noqa: E402
+from itergp.botorch import IterGPModel, SampledFunctions  # noqa: E402
 
 D = torch.float64
 FIXED = IterGPRegressor(kernel=1.2 * Matern52([0.9, 1.4]), noise=0.01, learn=False)
@@ -131,11 +131,61 @@ def test_gradients_are_those_of_central_differences(way, m):
     torch.testing.assert_close(Z.grad, moved(lambda Z: total(Z).detach(), X), rtol=1e-4, atol=1e-5)
 
 
-def test_a_second_derivative_is_refused_not_wrong():
+@pytest.mark.parametrize("of", ["mean", "square", "covariance", "hessian", "draws"])
+def test_a_second_derivative_is_refused_not_wrong(of):
     model, X = made(), torch.rand(1, 1, 2, dtype=D, requires_grad=True)
-    (slope,) = torch.autograd.grad(model.posterior(X).mean.sum(), X, create_graph=True)
-    with pytest.raises(RuntimeError, match=r"once_differentiable|does not require grad|twice"):
-        slope.sum().backward()
+
+    def value(X):
+        found = model.posterior(X)
+        return {
+            "mean": lambda: found.mean.sum(),
+            "square": lambda: found.mean.square().sum(),
+            "covariance": lambda: found.distribution.covariance_matrix.sum(),
+            "hessian": lambda: found.mean.sum(),
+            "draws": lambda: SampledFunctions(model, torch.Size([3]))(X).sum(),
+        }[of]()
+
+    def twice():
+        if of == "hessian":
+            return torch.autograd.functional.hessian(value, X)
+        (slope,) = torch.autograd.grad(value(X), X, create_graph=True)
+        return slope.square().sum().backward()
+
+    with pytest.raises(RuntimeError, match=r"no second derivatives in X"):
+        twice()
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_many_and_close_points_have_a_posterior(m):
+    """BoTorch adds jitter where a covariance has no factor; the moments are those of points by themselves."""
+    model = made(m=m)
+    torch.manual_seed(1)
+    for X in (torch.rand(1, 2, dtype=D).repeat(2, 1), torch.rand(500, 2, dtype=D)):
+        found = model.posterior(X)
+        alone = model.posterior(X[:, None])
+        torch.testing.assert_close(found.mean, alone.mean[:, 0], rtol=1e-8, atol=1e-10)
+        torch.testing.assert_close(found.variance, alone.variance[:, 0], rtol=1e-6, atol=1e-10)
+        assert found.rsample(torch.Size([2])).isfinite().all()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_observing_leaves_the_model_as_it_was(fails):
+    """Also its transforms, which those of the new model learn anew."""
+    X, Y = data(30)
+    model = IterGPModel(X, Y, regressor=FIXED, input_transform=Normalize(2), outcome_transform=Standardize(1))
+    Z = torch.rand(4, 1, 2, dtype=D)
+    before = model.posterior(Z)
+    far = 10 * torch.rand(30, 2, dtype=D)
+    if fails:
+        with pytest.raises(InputError):
+            model.observe(far.fill_(np.nan), Y)
+    else:
+        assert model.observe(far, 5 * Y + 3, refit=0.0).posterior(Z).mean.isfinite().all()
+    after = model.posterior(Z)
+    assert torch.equal(before.mean, after.mean)
+    assert torch.equal(before.variance, after.variance)
+    model.train()
+    assert torch.equal(before.mean, model.posterior(Z).mean)
 
 
 def test_float32_tensors_come_back_as_float32_with_gradients():

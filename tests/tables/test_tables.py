@@ -531,3 +531,12 @@ def test_the_text_of_a_table_is_what_is_written(tmp_path):
     assert next(csv.reader(csv_text({'a "b",c': np.ones(1)}).splitlines())) == ['a "b",c']
     with pytest.raises(InputError, match=r"expected a name that ends in .csv or .parquet"):
         write_table(tmp_path / "out.xlsx", columns)
+
+
+def test_names_that_count_the_columns_are_asked_about(tmp_path):
+    """As pandas writes a frame without names: taken for data, another column would be the target."""
+    path = tmp_path / "t.csv"
+    path.write_text("0,1,2,3\n" + "0.5,1.5,2.5,3.5\n" * 3)
+    with pytest.raises(InputError, match=r"line 1: the cells count the columns, .*--header or --no-header"):
+        read_table(path)
+    assert len(read_table(path, header=True).columns[0]) == 3

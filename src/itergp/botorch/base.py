@@ -14,6 +14,7 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import FantasizeMixin, Model
 from botorch.posteriors import GPyTorchPosterior, Posterior
 from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
+from linear_operator import to_linear_operator
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Size, Tensor
 
@@ -51,6 +52,8 @@ class ProcessModel(Model, FantasizeMixin):
         if output_indices is not None:
             some = self.subset_output(list(output_indices))
             return some.posterior(X, None, observation_noise, posterior_transform)
+        if self.training:  # as BoTorch's models do: transforms would learn from X otherwise
+            self.eval()
         Z = self.transform_inputs(X)
         mean, cov = self.latent(Z)
         if observation_noise is not False:
@@ -154,5 +157,7 @@ class Conditioned(ProcessModel):
 
 
 def _distribution(mean: Tensor, cov: Tensor) -> MultivariateNormal:
-    each = [MultivariateNormal(mean[..., i, :], cov[..., i, :, :]) for i in range(mean.shape[-2])]
+    """Factorised where it is needed, and with jitter: of many or close points a covariance has no factor."""
+    parts = zip(mean.unbind(-2), cov.unbind(-3), strict=True)
+    each = [MultivariateNormal(of, to_linear_operator(its)) for of, its in parts]
     return each[0] if len(each) == 1 else MultitaskMultivariateNormal.from_independent_mvns(each)

@@ -1,6 +1,7 @@
 """IterGPModel: a BoTorch model whose steps take about as long after 5,000 evaluations as after 100."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ class IterGPModel(ProcessModel):
         old = self.train_inputs[0], self._rows_of_targets(), self._Yvar
         data: Any = [_joined(before, new) for before, new in zip(old, (X, Y, Yvar), strict=True)]
         transforms = {
-            name: getattr(self, name)
+            name: deepcopy(getattr(self, name))  # those of this model keep what they have learned
             for name in ("input_transform", "outcome_transform")
             if hasattr(self, name)
         }

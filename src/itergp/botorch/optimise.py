@@ -38,7 +38,8 @@ def optimise(
 
     Starts are the best of `raw_samples` random points; of these, every second one is around one of the points
     `near`, (m, d), if they are given: the best evaluations so far, for example. `search` is
-    `botorch.optim.optimize_acqf`, or a partial of it with constraints or fixed features.
+    `botorch.optim.optimize_acqf`, or a partial of it with constraints or fixed features: then only what it
+    returns is taken, since starts need not obey these.
     """
     function = acquisition(model)
     with torch.no_grad():
@@ -52,7 +53,7 @@ def optimise(
         options = {"maxiter": 5 * STEPS if exact else STEPS}
         met.append(search(smooth, batch_initial_conditions=met[-1], options=options, **how)[0].detach())
     with torch.no_grad():
-        points = torch.cat(met)
+        points = torch.cat(met if search is optimize_acqf else met[1:])
         values = function(points)
         best = values.argmax()
     return points[best], values[best]

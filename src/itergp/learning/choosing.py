@@ -66,6 +66,7 @@ def _choose(search: Search, method: str) -> None:
     small = method != "auto" or rows.n <= EXACT_LIKELIHOOD_ROWS
     began = time.perf_counter()
     held = None if small else HeldOut.split(rows, search.groups, search.seed, search.compute, quick)
+    held = None if held is None else replace(held, tick=search.tick)
     known = rows if held is None else held.known
     search.scoring = time.perf_counter() - began  # of many rows, to predict some takes about as long
     few = a_few(search, known)

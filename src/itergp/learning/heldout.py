@@ -24,7 +24,8 @@ from itergp.posterior.local import NEIGHBOURS, candidates
 from itergp.prior.gp import Prior
 from itergp.prior.kernel import Kernel
 from itergp.solver.policies import UnitVector
-from itergp.solver.stopping import MaxActions
+from itergp.solver.state import Progress, State
+from itergp.solver.stopping import MaxActions, StoppingCriterion
 
 SHARE = 0.2  # of the rows may be held out
 MOST = (1000, 512)  # rows held out at most, and the global actions that predict them
@@ -121,6 +122,7 @@ class HeldOut:
     actions: int = MOST[1]  # global ones, unless the rows are few enough for the exact GP
     clusters: np.ndarray | None = None  # of the rows held out
     out: np.ndarray | None = None
+    tick: Tick = no_tick  # asked between blocks of actions
 
     @property
     def known(self) -> Rows:
@@ -172,7 +174,13 @@ class HeldOut:
         for variance in np.unique(each):
             policy = UnitVector(order=np.searchsorted(rows, acted), block_size=512)
             posterior = condition(
-                Prior(kernel), some.X, some.Y, some.N(float(variance)), policy, MaxActions(r), self.compute
+                Prior(kernel),
+                some.X,
+                some.Y,
+                some.N(float(variance)),
+                policy,
+                MaxActions(r) | _Ticking(self.tick),
+                self.compute,
             )
             at = posterior.at(self.rows.X)
             mean, var = at.local(m).knowing(J=np.searchsorted(rows, J)).marginals if m else at.marginals
@@ -188,6 +196,17 @@ class HeldOut:
         gram, N = Gram(kernel, known.X, self.compute), known.N(float(np.min(noise)))
         near = gram.nearest_once(self.rows.X, candidates(count, known.n))
         return gram.most_informative(self.rows.X, near, N, count)
+
+
+@dataclass(frozen=True)
+class _Ticking(StoppingCriterion):
+    """Never stops by itself: `tick` may raise."""
+
+    tick: Tick
+
+    def reached(self, begun: Progress, state: State) -> bool:
+        self.tick()
+        return False
 
 
 def gaps(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
