@@ -293,8 +293,13 @@ def test_transforms_change_units_not_answers():
     makes predictions positive."""
     X, Y = data(m=2)
     plain = IterGPModel(X, Y, regressor=FIXED)
+    box = torch.tensor([[3.0, 3.0], [53.0, 53.0]], dtype=D)  # the kernel is in units of what comes out
     moved = IterGPModel(
-        3 + 50 * X, Y, regressor=FIXED, input_transform=Normalize(2), outcome_transform=Standardize(2)
+        3 + 50 * X,
+        Y,
+        regressor=FIXED,
+        input_transform=Normalize(2, bounds=box),
+        outcome_transform=Standardize(2),
     )
     Z = torch.rand(3, 2, 2, dtype=D)
     a, b = plain.posterior(Z), moved.posterior(3 + 50 * Z)

@@ -263,8 +263,8 @@ def _has_header(path: Path, rows: list[Row], known: Collection[str]) -> bool:
         return True
     if len(first) > 1 and first == [str(j) for j in range(len(first))]:
         raise InputError(
-            f"{path}, line {rows[0][0]}: the cells count the columns, as pandas writes them, so they may be names "
-            "or data. Use --header or --no-header."
+            f"{path}, line {rows[0][0]}: the cells count the columns, as pandas writes them, so they may be "
+            "names or data. Use --header or --no-header."
         )
     numbers_in_it = any(_is_data(cell) and not cell.endswith("%") for cell in first)
     above_numbers = [
