@@ -1,11 +1,14 @@
 """Held-out rows: predicted as by dense formulas, and what they say about variances is cautious."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from itergp.data.rows import Rows
 from itergp.learning.heldout import FEW, MANY, HeldOut, LeaveOut, Scores, blocks
+from itergp.learning.run import OutOfTime
 from itergp.prior.stationary import RBF, Matern32
 
 KERNEL = 1.3 * Matern32(np.array([0.7, 1.4]))
@@ -177,3 +180,23 @@ def test_in_space_rows_are_left_out_alone_and_in_blocks():
     apart = LeaveOut(rows, groups).scores(KERNEL, 0.2)
     np.testing.assert_allclose(both.variances[120:], apart.variances)
     assert (both.variances[120:] >= both.variances[:120] - 1e-12).all()
+
+
+def test_predictions_of_held_out_rows_ask_the_clock_between_blocks_of_actions():
+    """One factorisation for each noise takes seconds at 2,000 rows: the clock ends it within 512 actions."""
+    rng = np.random.default_rng(0)
+    rows = Rows.of(rng.uniform(-1, 1, (1500, 2)), rng.standard_normal((1500, 2)))
+    asked = 0
+
+    def tick():
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            raise OutOfTime
+
+    held = replace(HeldOut.split(rows, None, 0, HeldOut.compute), tick=tick)
+    with pytest.raises(OutOfTime):
+        held.scores(KERNEL, np.array([0.1, 0.2]))
+    asked = 3
+    held.scores(KERNEL, np.array([0.1, 0.2]))
+    assert asked - 3 >= 2 * held.known.n // 512
