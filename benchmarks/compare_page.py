@@ -31,26 +31,26 @@ class Table:
         self.methods = [m for m in METHODS if any(key[2] == m for key in self.by)]
         self.sets = [s for s in SETS if any(key[0] == s for key in self.by)]
 
-    def splits(self, name):
-        """Those in which every method has had its turn; the first, if there is none."""
+    def splits(self, name, methods=tuple(METHODS)):
+        """Those in which each of these methods has had its turn; the first, if there is none."""
         complete = [
             split
             for split in range(SETS[name].splits)
-            if all((name, split, method, "default") in self.by for method in METHODS)
+            if all((name, split, method, "default") in self.by for method in methods)
         ]
         return complete or [0]
 
-    def complete(self, name, methods=tuple(METHODS)):
+    def complete(self, name, methods):
         return all((name, 0, method, "default") in self.by for method in methods)
 
-    def records(self, name, method, budget="default"):
-        return [
-            self.by[key] for split in self.splits(name) if (key := (name, split, method, budget)) in self.by
-        ]
+    def records(self, name, method, budget="default", beside=tuple(METHODS)):
+        """Those of a method, in the splits that it shares with the methods that it stands beside."""
+        keys = [(name, split, method, budget) for split in self.splits(name, beside)]
+        return [self.by[key] for key in keys if key in self.by]
 
-    def value(self, key, name, method, budget="default"):
-        """The mean over splits; None if one of them did not end well."""
-        found = self.records(name, method, budget)
+    def value(self, key, name, method, budget="default", beside=tuple(METHODS)):
+        """The mean over these splits; None if one of them did not end well."""
+        found = self.records(name, method, budget, beside)
         if not found or any(record["status"] != "done" for record in found):
             return None
         return float(np.mean([KEYS.get(key, lambda r, key=key: r[key])(record) for record in found]))
@@ -117,7 +117,7 @@ def ranks_of(table, methods):
     found = {key: {m: [] for m in methods} for key in ("nll", "crps", "rmse", "processor")}
     for key, lists in found.items():
         for name in sets:
-            values = {m: v for m in methods if (v := table.value(key, name, m)) is not None}
+            values = {m: v for m in methods if (v := table.value(key, name, m, beside=methods)) is not None}
             for method, rank in zip(values, rankdata(list(values.values())), strict=True):
                 lists[method].append(rank)
 
@@ -136,28 +136,39 @@ def losses(table, names):
     """Sets on which another method has the lower CRPS, by how much; the worst first."""
     reasons, rows = why(), []
     for name in table.sets:
-        ours = table.value("crps", name, OURS)
-        others = {
-            m: v for m in table.methods if m != OURS and (v := table.value("crps", name, m)) is not None
-        }
-        if ours is None or not others or min(others.values()) >= ours:
+        worse = {m: gap for m in table.methods if m != OURS and (gap := behind(table, name, m)) is not None}
+        if not worse or max(worse.values()) <= 0:
             continue
-        best = min(others, key=others.get)
-        gaps = [ours / others[best] - 1]
-        for key in ("rmse", "nll"):
-            mine, theirs = table.value(key, name, OURS), table.value(key, name, best)
-            gaps.append(mine / theirs - 1 if key == "rmse" else mine - theirs)
-        error = table.value("nll_square_error", name, OURS) / len(table.records(name, OURS))
+        best = max(worse, key=worse.get)
+        pair = (OURS, best)
+        rmse, nll = ([table.value(key, name, m, beside=pair) for m in pair] for key in ("rmse", "nll"))
+        records = table.records(name, OURS, beside=pair)
+        error = np.sqrt(table.value("nll_square_error", name, OURS, beside=pair) / len(records))
         texts = [
-            f"{100 * gaps[0]:+.1f} %",
-            f"{100 * gaps[1]:+.1f} %",
-            f"{gaps[2]:+.2f} ± {np.sqrt(error):.2f}",
+            f"{100 * worse[best]:+.1f} %",
+            f"{100 * (rmse[0] / rmse[1] - 1):+.1f} %",
+            f"{nll[0] - nll[1]:+.2f} ± {error:.2f}",
         ]
-        rows.append((gaps[0], [name, METHODS[best].label, *texts, reasons.get(name, "")]))
+        line = [name, METHODS[best].label, len(records), *texts, reasons.get(name, "")]
+        rows.append((worse[best], line))
     if not rows:
         return "On no set that has been measured."
-    header = ["set", "best by CRPS", "CRPS of itergp, more by", "RMSE", "NLL, in nats", "why"]
+    header = [
+        "set",
+        "furthest ahead by CRPS",
+        "splits",
+        "CRPS of itergp, more by",
+        "RMSE",
+        "NLL, in nats",
+        "why",
+    ]
     return markdown(header, [row for _, row in sorted(rows, key=lambda pair: -pair[0])])
+
+
+def behind(table, name, method):
+    """By how much the CRPS of itergp is larger, on the splits that both have; None where one has none."""
+    ours, other = (table.value("crps", name, m, beside=(OURS, method)) for m in (OURS, method))
+    return None if ours is None or other is None else ours / other - 1
 
 
 def why():

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 
 import compare
 import compare_page
-from compare_methods import METHODS
+from compare_methods import COSTLY, METHODS
 from compare_scores import LEVELS, Gaussian, Quantiles, scores
 from itergp import metrics
 
@@ -142,10 +142,24 @@ def test_the_page_is_made_from_records_and_names_what_is_missing(tmp_path):
     assert f"18 of {len(names)} cells have been run." in text
     assert "To be run, split 2, budget default, with the number of cells: cars (9)" in text
     assert 'Ended with "timeout": `cars/0/svgp/default`, `cars/1/svgp/default`.' in text
-    assert "| cars | forest, quantiles | +95.2 % |" in text
+    assert "| cars | forest, quantiles | 2 | +95.2 % |" in text
     assert "| itergp | 1 of 1 | 4.5 | 2.0 |" in text
     assert "{{" not in text
     assert (tmp_path / "figures" / "comparison.png").stat().st_size > 10_000
+
+
+def test_methods_are_compared_on_the_splits_that_they_share():
+    """A third split of the quick methods counts among these, and not where the slow ones stand, too."""
+    quick = [method for method in METHODS if method not in COSTLY]
+    third = [record("cars", method, 2, crps=0.79 if method == "itergp" else 0.4) for method in quick]
+    table = compare_page.Table([*stored(), *third])
+    assert table.splits("cars") == [0, 1]
+    assert table.splits("cars", quick) == [0, 1, 2]
+    np.testing.assert_allclose(table.value("crps", "cars", "itergp"), 0.205)
+    np.testing.assert_allclose(table.value("crps", "cars", "itergp", beside=quick), 0.4)
+    np.testing.assert_allclose(compare_page.behind(table, "cars", "forest"), 1.2 / 0.61 - 1)
+    assert f"| {METHODS['itergp'].label} | 1 of 1 | 3.5 | 4.0 |" in compare_page.ranks_of(table, quick)
+    assert "| cars | forest, quantiles | 3 | +96.7 % |" in compare_page.losses(table, [])
 
 
 def test_a_page_with_one_record_says_what_it_lacks(tmp_path):
