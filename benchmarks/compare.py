@@ -8,9 +8,10 @@
 A cell is `set/split/method/budget`, such as `bike/0/itergp/default`; `--only` takes patterns of these. Each
 runs in a process of its own, one after the other, with a limit of time and memory, and appends one JSON line
 to docs/results/comparison.jsonl. A cell that is recorded is not run again; with `--again timeout`, those that
-ended so are, and the later record counts. Most informative cells come first: all methods on small and medium
-sets, then their other splits, then the largest sets, and budgets in seconds last, since other work on the
-machine takes from these and not from counted ones.
+ended so are, and the later record counts. A method that took too much time or memory on the first split of a
+set is not asked for its other splits: these are recorded as ended in the same way. Most informative cells
+come first: all methods on small and medium sets, then their other splits, then the largest sets, and budgets
+in seconds last, since other work on the machine takes from these and not from counted ones.
 
 Seconds are on the clock and of the processor (all threads), of fit and prediction apart, without imports.
 The limit is one of the processor: 900 s, which are 7.5 minutes of two cores that have nothing else to do. So
@@ -29,14 +30,14 @@ import subprocess
 import sys
 import time
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatch
 from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 
-from common import peak_memory
+from common import data_folder, peak_memory
 from compare_data import SETS, problem
 from compare_methods import BATCH, COSTLY, METHODS, THREADS
 from compare_scores import Gaussian, Quantiles, scores
@@ -48,6 +49,7 @@ LIMIT = 900.0  # seconds of the processor for a cell
 LONGEST = 3600.0  # seconds on the clock, however busy the machine is
 MEMORY = 12e9  # bytes for a cell
 OURS = "itergp"
+TOO_MUCH = ("timeout", "out of memory")
 ENDED_FROM_OUTSIDE = (
     signal.SIGTERM,
     signal.SIGINT,
@@ -206,7 +208,7 @@ def watch(process, limit, memory):
         peak, seconds = max(peak, held), time.monotonic() - began
         if peak > memory or processor > limit or seconds > LONGEST:
             process.kill()
-            status = "out of memory" if peak > memory else "timeout"
+            status = TOO_MUCH[peak > memory]
             return {"status": status, "seconds": seconds, "processor": processor, "memory": peak}, "", ""
 
 
@@ -220,11 +222,20 @@ def versions():
     return found
 
 
+def as_before(cell, known):
+    """The record of a cell whose method took too much on the first split of the set; None for all others."""
+    first = known.get(replace(cell, split=0).name, {"status": "to be run"})
+    if cell.split and first["status"] in TOO_MUCH:
+        return asdict(cell) | {"status": first["status"], "as_split": 0}
+    return None
+
+
 def chosen(only):
     return [cell for cell in cells() if not only or any(fnmatch(cell.name, pattern) for pattern in only)]
 
 
 def run_all(options):
+    os.environ["ITERGP_DATA"] = str(data_folder())  # missing data end the run, not its cells one by one
     known = read(options.records)
     todo = [
         cell
@@ -232,12 +243,13 @@ def run_all(options):
         if cell.name not in known or known[cell.name]["status"] in options.again
     ]
     for i, cell in enumerate(todo):
-        record = run(cell, options.limit, options.memory)
+        record = as_before(cell, known) or run(cell, options.limit, options.memory)
         if record["status"] == "interrupted":
             print(
                 f"{i + 1}/{len(todo)} {cell.name}: ended by a signal; the next run has it again", flush=True
             )
             continue
+        known[cell.name] = record
         with options.records.open("a") as file:
             file.write(json.dumps(record) + "\n")
         shown = {key: record.get(key) for key in ("nll", "rmse", "fit_seconds", "error")}

@@ -20,6 +20,7 @@ OURS = "itergp"
 NOT_YET = "(not measured yet)"
 MARKS = {"timeout": "time", "out of memory": "memory", "too many rows": "n", "failed": "error"}
 COLOURS = dict(zip(METHODS, ("#9467bd", *(f"C{i}" for i in (7, 2, 8, 1, 3, 5, 0, 9))), strict=True))
+BUSY = 3.5  # load average from which two cores had more to do than a cell, and one beside it
 ABOVE = 1.5  # nats above the best at which the figure ends; what is worse is drawn on its edge
 
 
@@ -60,6 +61,10 @@ class Table:
         ended = [r["status"] for r in self.records(name, method, budget) if r["status"] != "done"]
         return MARKS.get(ended[0], ended[0]) if ended else ""
 
+    def busy(self, name, method):
+        """Whether the machine had other work when one of these cells began."""
+        return any(record.get("load", 0.0) >= BUSY for record in self.records(name, method))
+
 
 KEYS = {  # what is made of several fields of a record
     "processor": lambda r: r["fit_processor"] + r["predict_processor"],
@@ -77,8 +82,8 @@ def markdown(header, rows):
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def scores_table(key, digits, best=min):
-    """Sets by methods, the best in bold type."""
+def scores_table(key, digits, best=min, timed=False):
+    """Sets by methods, the best in bold type; seconds from a busy machine have a star."""
 
     def make(table, names):
         rows = []
@@ -86,7 +91,9 @@ def scores_table(key, digits, best=min):
             values = {method: table.value(key, name, method) for method in table.methods}
             known = [value for value in values.values() if value is not None]
             texts = [
-                table.mark(name, method) if value is None else shown(value, digits, known, best)
+                table.mark(name, method)
+                if value is None
+                else shown(value, digits, known, best) + "\\*" * (timed and table.busy(name, method))
                 for method, value in values.items()
             ]
             rows.append([name, *texts])
@@ -223,7 +230,7 @@ def missing(table, names):
         listed = ", ".join(f"{data} ({len(cells)})" for data, cells in of.items())
         parts.append(f"To be run, {group}, with the number of cells: {listed}.")
     for key, record in table.by.items():
-        if record["status"] not in ("done", "too many rows"):
+        if record["status"] not in ("done", "too many rows") and "as_split" not in record:
             reason = record.get("error", record["status"]).replace("|", "/").replace("`", "'")
             ended.setdefault(reason, []).append("/".join(map(str, key)))
     for reason, cells in ended.items():
@@ -240,7 +247,7 @@ def versions(table, names):
 
 
 def loads(table, names):
-    values = [record["load"] for record in table.by.values()]
+    values = [record["load"] for record in table.by.values() if "load" in record]
     if not values:
         return NOT_YET
     return f"{np.median(values):.1f} (median; from {min(values):.1f} to {max(values):.1f})"
@@ -251,9 +258,9 @@ BLOCKS = {
     "crps": scores_table("crps", 4),
     "rmse": scores_table("rmse", 4),
     "coverage": scores_table("percent", 1, best=None),
-    "processor": scores_table("processor", 1),
-    "seconds": scores_table("fit_seconds", 1),
-    "predict": scores_table("predict_ms", 2),
+    "processor": scores_table("processor", 1, timed=True),
+    "seconds": scores_table("fit_seconds", 1, timed=True),
+    "predict": scores_table("predict_ms", 2, timed=True),
     "memory": scores_table("megabytes", 0),
     "ranks": ranks,
     "ranks_of_quick": ranks_of_quick,

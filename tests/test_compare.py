@@ -64,10 +64,11 @@ def test_every_cell_appears_once_and_budgets_by_the_clock_come_after_what_they_a
 
 
 @pytest.mark.slow
-def test_a_cell_has_the_scores_of_its_method_and_is_not_run_again(tmp_path):
+def test_a_cell_has_the_scores_of_its_method_and_is_not_run_again(tmp_path, monkeypatch):
     """The linear model and itergp on a small set; the oracle is scikit-learn on the same rows."""
     from sklearn.linear_model import BayesianRidge
 
+    monkeypatch.setenv("ITERGP_DATA", str(tmp_path))  # these cells need none
     cell, records = compare.Cell("diabetes", 0, "linear"), tmp_path / "records.jsonl"
     options = argparse.Namespace(
         records=records, only=[cell.name], again=[], limit=compare.LIMIT, memory=compare.MEMORY
@@ -97,6 +98,7 @@ def test_a_cell_that_takes_too_much_time_or_memory_is_ended_and_recorded():
 
 def test_a_cell_that_a_signal_ended_is_not_recorded(tmp_path, monkeypatch):
     """Whoever ended it says nothing of the method: the next run has it again."""
+    monkeypatch.setenv("ITERGP_DATA", str(tmp_path))
     records = tmp_path / "records.jsonl"
     ended = [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"]
     popen = compare.subprocess.Popen
@@ -105,6 +107,23 @@ def test_a_cell_that_a_signal_ended_is_not_recorded(tmp_path, monkeypatch):
         argparse.Namespace(records=records, only=["cars/0/linear/*"], again=[], limit=9, memory=1e9)
     )
     assert not records.exists()
+
+
+def test_what_took_too_much_is_not_asked_for_on_other_splits(tmp_path, monkeypatch):
+    monkeypatch.setenv("ITERGP_DATA", str(tmp_path))
+    monkeypatch.setattr(compare, "run", lambda cell, *limits: pytest.fail(f"{cell.name} was run"))
+    records = tmp_path / "records.jsonl"
+    ended = [record("cars", "gpr", status="timeout"), record("cars", "sgpr", status="out of memory")]
+    records.write_text("".join(json.dumps(line) + "\n" for line in ended))
+    only = ["cars/?/gpr/*", "cars/?/sgpr/*"]
+    compare.run_all(argparse.Namespace(records=records, only=only, again=[], limit=9, memory=1e9))
+    found = compare.read(records)
+    assert {name: line["status"] for name, line in found.items()} == {
+        f"cars/{split}/{method}/default": status
+        for method, status in (("gpr", "timeout"), ("sgpr", "out of memory"))
+        for split in range(3)
+    }
+    assert found["cars/2/gpr/default"]["as_split"] == 0
 
 
 def test_more_rows_than_a_method_is_asked_for_are_not_fitted():
