@@ -12,7 +12,7 @@ from itergp.learning.choosing import choose_rows
 from itergp.learning.heldout import HeldOut, LeaveOut, Scores
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import parameters
-from itergp.prior.stationary import RBF
+from itergp.prior.stationary import RBF, Matern32
 
 KERNEL = start_of("matern32", 2)
 
@@ -216,6 +216,25 @@ def test_a_resumed_fit_and_a_model_file_keep_the_choice(tmp_path):
     for other in (again, loaded):
         assert other.trace_.candidates == model.trace_.candidates
         np.testing.assert_array_equal(other.predict(rows.X), model.predict(rows.X))
+
+
+def test_a_few_rows_that_prefer_one_lengthscale_do_not_forbid_many_rows_one_for_each(monkeypatch):
+    """Of five features one matters. Lengthscales of a few rows from which a batch does not get away are not
+    all that is tried: the one for all is released there."""
+
+    def screened(search, few):
+        search.enter(Candidate("matern32" + ONE, start_of("matern32" + ONE, 5), 0.1, objective=1.0))
+        misled = 1.0 * Matern32(np.array([100.0, 100.0, 1000.0, 0.1, 0.1]))
+        search.enter(Candidate("matern32", misled, 0.1, objective=1.0))
+
+    monkeypatch.setattr(choosing, "screen", screened)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (1500, 5))
+    rows = Rows.of(X, np.sin(4.0 * X[:, 2]) + 0.3 * rng.standard_normal(1500))
+    found = choose_rows(rows, 0.1)
+    assert found.candidates[0].name == "matern32"
+    lengths = parameters(found.kernel)["kernel.lengthscale"]
+    assert lengths[2] < 0.2 * np.delete(lengths, 2).min(), lengths
 
 
 def test_many_rows_need_no_pass(monkeypatch):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from itergp.data.rows import Rows
-from itergp.learning.candidates import FIRST, Candidate, chosen, rescaled, start_of
+from itergp.learning.candidates import FIRST, ONE, Candidate, chosen, each_its_own, rescaled, start_of
 from itergp.learning.evaluation import summed
 from itergp.learning.heldout import HeldOut, LeaveOut
 from itergp.learning.neighbours import NeighbourLikelihood
@@ -168,12 +168,26 @@ def _finalists(search: Search) -> list[Candidate]:
 
 def _by_a_batch(search: Search, held: HeldOut, finalists: list[Candidate]) -> Candidate:
     """The best of a few candidates after a batch, while there is time for more than one."""
+
+    def hurried() -> bool:
+        return search.seconds is not None and search.left < LATER * search.seconds
+
     found: list[Candidate] = []
     for one in finalists:
-        if found and search.seconds is not None and search.left < LATER * search.seconds:
+        if found and hurried():
             break
         found.append(search.go_on(search.scored(one, held), held, _batch(search, held)))
-    return chosen(found)
+    best = chosen(found)
+    if best.shares and search.d > 1 and not hurried():
+        more = search.go_on(_apart(best, search.d), held, _batch(search, held))
+        best = search.enter(chosen([best, more]))
+    return best
+
+
+def _apart(candidate: Candidate, d: int) -> Candidate:
+    """With a lengthscale for each feature, from the one for all: those of a few rows can be so far off that a
+    batch leads to a worse optimum than with one lengthscale."""
+    return replace(candidate, name=candidate.name.replace(ONE, ""), kernel=each_its_own(candidate.kernel, d))
 
 
 def _without_noise(search: Search, held: HeldOut | LeaveOut, makes: list[Stages]) -> None:

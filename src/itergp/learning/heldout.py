@@ -30,6 +30,8 @@ from itergp.solver.stopping import MaxActions, StoppingCriterion
 SHARE = 0.2  # of the rows may be held out
 MOST = (1000, 512)  # rows held out at most, and the global actions that predict them
 LARGE, FEWER = 10_000, (500, 256)  # the same beyond so many rows, most of which are near one of them only
+# 500 rows with heavy tails tell little, and beyond so many rows learning takes longer than to predict more
+HUGE, SOME_MORE = 100_000, (2000, 256)
 QUICK = (300, 128)  # if time is short
 SPATIAL = 3  # features, up to which new rows may lie in gaps
 GAPS = 20
@@ -143,7 +145,8 @@ class HeldOut:
         the next row best may know nothing of the distance.
         """
         rng = np.random.default_rng([seed, rows.n, 1])
-        most, actions = QUICK if quick else FEWER if rows.n > LARGE else MOST
+        beyond = SOME_MORE if rows.n > HUGE else FEWER if rows.n > LARGE else MOST
+        most, actions = QUICK if quick else beyond
         most = min(most, int(SHARE * rows.n))
         numbers = np.full(rows.n, -1)
         if groups is not None:
