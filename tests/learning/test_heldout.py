@@ -162,10 +162,14 @@ def test_in_space_half_of_the_held_out_rows_lie_in_gaps():
 
 
 def test_beyond_a_hundred_thousand_rows_more_are_held_out():
-    """A difference of log densities with heavy tails is seen by thousands of rows, not by hundreds."""
+    """A difference of log densities with heavy tails is seen by thousands of rows, not by hundreds. In space
+    they would be of the same gaps."""
     X = np.random.default_rng(0).standard_normal((100_001, 4))
-    few, many = (HeldOut.split(Rows.of(of, of[:, 0]), None, 0, HeldOut.compute) for of in (X[1:], X))
+    few, many, in_space = (
+        HeldOut.split(Rows.of(of, of[:, 0]), None, 0, HeldOut.compute) for of in (X[1:], X, X[:, :3])
+    )
     assert (few.rows.n, many.rows.n, many.known.n) == (500, 2000, 98_001)
+    assert in_space.rows.n == 500
 
 
 def test_rows_of_a_gap_count_as_one_in_standard_errors():

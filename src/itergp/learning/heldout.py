@@ -144,16 +144,15 @@ class HeldOut:
         With up to three features, half of them lie in gaps: in space, new rows often do, and what predicts
         the next row best may know nothing of the distance.
         """
-        rng = np.random.default_rng([seed, rows.n, 1])
-        beyond = SOME_MORE if rows.n > HUGE else FEWER if rows.n > LARGE else MOST
-        most, actions = QUICK if quick else beyond
+        rng, in_space = np.random.default_rng([seed, rows.n, 1]), rows.X.shape[1] <= SPATIAL
+        most, actions = QUICK if quick else _most(rows.n, in_space)
         most = min(most, int(SHARE * rows.n))
         numbers = np.full(rows.n, -1)
         if groups is not None:
             out = rng.permutation(np.flatnonzero(np.isin(groups, _few_groups(groups, rng, SHARE * rows.n))))
             held, numbers[out] = out[:most], groups[out]
         else:
-            numbers = gaps(rows.X, rng) if rows.X.shape[1] <= SPATIAL else numbers
+            numbers = gaps(rows.X, rng) if in_space else numbers
             away = np.flatnonzero(numbers >= 0)
             far = rng.permutation(away)[: most // 2]
             near = rng.permutation(np.flatnonzero(numbers < 0))[: most - far.size]
@@ -210,6 +209,13 @@ class _Ticking(StoppingCriterion):
     def reached(self, begun: Progress, state: State) -> bool:
         self.tick()
         return False
+
+
+def _most(n: int, in_space: bool) -> tuple[int, int]:
+    """Rows held out of n, and global actions. In space more rows would be more of the same gaps."""
+    if n <= LARGE:
+        return MOST
+    return FEWER if n <= HUGE or in_space else SOME_MORE
 
 
 def gaps(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
