@@ -147,10 +147,10 @@ def vecchia(X, y, _):
     return predict, {"noise": float(np.ravel(model.get_cov_pars())[0])}
 
 
-def tensors(*parts):
+def tensors(*parts, dtype="float32"):
     import torch
 
-    return [torch.from_numpy(np.asarray(part, dtype=np.float32)) for part in parts]
+    return [torch.from_numpy(np.asarray(part, dtype=dtype)) for part in parts]
 
 
 def matern(d):
@@ -166,7 +166,7 @@ def chosen_rows(X):
     return X[torch.randperm(len(X))[:INDUCING]].clone()
 
 
-def marginals(model, likelihood):
+def marginals(model, likelihood, dtype="float32"):
     """Predictions of a GPyTorch model, with noise."""
     import gpytorch
     import torch
@@ -175,18 +175,19 @@ def marginals(model, likelihood):
 
     def predict(X_new):
         with torch.no_grad(), gpytorch.settings.fast_pred_var():
-            found = likelihood(model(*tensors(X_new)))
+            found = likelihood(model(*tensors(X_new, dtype=dtype)))
         return Gaussian(found.mean.numpy().astype(float), found.variance.numpy().astype(float))
 
     return predict
 
 
 def sgpr(X, y, _):
-    """100 steps of Adam at 0.1 over all rows."""
+    """100 steps of Adam at 0.1 over all rows. In float32, GPyTorch's default, its predictions of smooth
+    functions with little noise are far off (CRPS 2.8 instead of 0.016 on volcano)."""
     import gpytorch
     import torch
 
-    X, y = tensors(X, y)
+    X, y = tensors(X, y, dtype="float64")
     inducing = chosen_rows(X)
 
     class Model(gpytorch.models.ExactGP):
@@ -201,7 +202,7 @@ def sgpr(X, y, _):
             return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
-    model = Model(likelihood)
+    model = Model(likelihood).double()
     objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
     model.train(), likelihood.train()
@@ -211,7 +212,8 @@ def sgpr(X, y, _):
         (-objective(model(X), y)).backward()
         optimiser.step()
         steps += 1
-    return marginals(model, likelihood), {"noise": float(likelihood.noise.detach()), "steps": steps}
+    noise = float(likelihood.noise.detach())
+    return marginals(model, likelihood, "float64"), {"noise": noise, "steps": steps}
 
 
 def svgp(X, y, _):
@@ -293,8 +295,8 @@ METHODS = {
     "sgpr": Method(
         sgpr,
         "SGPR (GPyTorch)",
-        "ARD Matern 3/2, 512 inducing points among the rows, float32, 100 steps of Adam at 0.1, at most "
-        "450 s of the processor",
+        "ARD Matern 3/2, 512 inducing points among the rows, float64 (in float32 it diverges where there is "
+        "little noise), 100 steps of Adam at 0.1, at most 450 s of the processor",
         ("torch", "gpytorch"),
     ),
     "svgp": Method(
