@@ -149,7 +149,7 @@ def measure(cell, data):
         | {"status": status, "fit_seconds": fit[0], "fit_processor": fit[1]}
         | {"predict_seconds": prediction[0], "predict_processor": prediction[1], "memory": peak_memory()}
         | {key: value if np.isfinite(value) else None for key, value in found.items()}
-        | {"about": about}
+        | {"about": about, "commit": commit()}
     )
 
 
@@ -228,6 +228,13 @@ def as_before(cell, known):
     if cell.split and first["status"] in TOO_MUCH:
         return asdict(cell) | {"status": first["status"], "as_split": 0}
     return None
+
+
+def commit():
+    """Of the sources that a record speaks of; with "+" where they differ from it."""
+    how = {"cwd": ROOT, "capture_output": True, "text": True}
+    name = subprocess.run(["git", "rev-parse", "--short", "HEAD"], **how).stdout.strip()
+    return name + "+" * bool(subprocess.run(["git", "status", "--short", "src"], **how).stdout.strip())
 
 
 def chosen(only):

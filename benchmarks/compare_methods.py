@@ -1,7 +1,8 @@
 """The methods of the comparison: for each a function of (X, y, budget) that fits, and one that predicts.
 
-Data are standardised. Settings are what each library's documentation shows or recommends; none was tuned on
-these sets. Methods that train step by step end after TRAINING seconds of the processor at the latest, so that
+Data are standardised. Peers have what somebody who knows them would give them at about the same cost: trees
+until held-out rows improve no more, the size of leaves by rows out of bag, the smoothness of a kernel by its
+likelihood. Methods that train step by step end after TRAINING seconds of the processor at the latest, so that
 there is something to score.
 """
 
@@ -19,6 +20,9 @@ TRAINING = 450.0  # seconds of the processor: half of what a cell has
 INDUCING = 512
 BATCH = 5000  # test rows that are predicted at a time
 THREADS = 2
+MANY = 1_000_000  # rows beyond which trees are fewer, so that boosting ends
+LEAVES, CHECKED = (1, 5), 50_000  # rows of a leaf to choose from, and the rows up to which the forest chooses
+SMOOTHNESS, SUBSET = (0.5, 1.5, 2.5), 2000  # of a Matern kernel; rows by which Vecchia's is chosen
 COSTLY = ("vecchia", "sgpr", "svgp")  # minutes each on medium sets: these wait for the others
 
 
@@ -63,13 +67,17 @@ def linear(X, y, _):
 
 
 def exact(X, y, _):
+    """The smoothness with the highest likelihood."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-    kernel = ConstantKernel() * Matern(np.ones(X.shape[1]), nu=1.5) + WhiteKernel(0.1)
+    def fitted(nu):
+        kernel = ConstantKernel() * Matern(np.ones(X.shape[1]), nu=nu) + WhiteKernel(0.1)
+        return GaussianProcessRegressor(kernel, random_state=0).fit(X, y)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # lengthscales that end at a bound
-        model = GaussianProcessRegressor(kernel, n_restarts_optimizer=1, random_state=0).fit(X, y)
+        model = max(map(fitted, SMOOTHNESS), key=lambda model: model.log_marginal_likelihood_value_)
 
     def predict(X_new):
         mean, std = model.predict(X_new, return_std=True)
@@ -82,41 +90,52 @@ def boosting(X, y, _):
     """One model for the mean and one for each quantile."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    mean = HistGradientBoostingRegressor(random_state=0).fit(X, y)
+    how = {"max_iter": 1000 if len(y) <= MANY else 100, "early_stopping": True, "n_iter_no_change": 20}
+    mean = HistGradientBoostingRegressor(**how, random_state=0).fit(X, y)
     at = [
-        HistGradientBoostingRegressor(loss="quantile", quantile=level, random_state=0).fit(X, y)
+        HistGradientBoostingRegressor(**how, loss="quantile", quantile=level, random_state=0).fit(X, y)
         for level in LEVELS
     ]
     return lambda X_new: Quantiles(
         mean.predict(X_new), np.column_stack([model.predict(X_new) for model in at])
-    ), {}
+    ), {"steps": int(mean.n_iter_)}
 
 
 def forest(X, y, _):
+    """The size of leaves with the smaller error out of bag; of many rows the larger one, for their memory."""
     from quantile_forest import RandomForestQuantileRegressor
 
-    model = RandomForestQuantileRegressor(
-        n_estimators=200, min_samples_leaf=5, n_jobs=THREADS, random_state=0
-    ).fit(X, y)
+    checked = len(y) <= CHECKED
+
+    def fitted(leaf):
+        return RandomForestQuantileRegressor(
+            n_estimators=200, min_samples_leaf=leaf, oob_score=checked, n_jobs=THREADS, random_state=0
+        ).fit(X, y)
+
+    model = max(map(fitted, LEAVES), key=lambda model: model.oob_score_) if checked else fitted(max(LEAVES))
     return lambda X_new: Quantiles(
         model.predict(X_new, quantiles="mean"), model.predict(X_new, quantiles=LEVELS.tolist())
-    ), {}
+    ), {"leaf": model.min_samples_leaf}
 
 
 def catboost(X, y, _):
-    """Early stopping by a tenth of the rows; mean and variance are learned together."""
+    """As many trees as a tenth of the rows, held out, ask for; then of all rows. Mean and variance are
+    learned together."""
     from catboost import CatBoostRegressor
 
     held_out = np.random.default_rng(0).permutation(len(y)) % 10 == 0
-    model = CatBoostRegressor(
-        loss_function="RMSEWithUncertainty",
-        iterations=2000,
-        early_stopping_rounds=50,
-        thread_count=THREADS,
-        random_seed=0,
-        verbose=False,
-        allow_writing_files=False,
-    ).fit(X[~held_out], y[~held_out], eval_set=(X[held_out], y[held_out]))
+    how = {
+        "loss_function": "RMSEWithUncertainty",
+        "learning_rate": 0.1,
+        "thread_count": THREADS,
+        "random_seed": 0,
+        "verbose": False,
+        "allow_writing_files": False,
+    }
+    most = 5000 if len(y) <= MANY else 500
+    first = CatBoostRegressor(**how, iterations=most, early_stopping_rounds=50)
+    first.fit(X[~held_out], y[~held_out], eval_set=(X[held_out], y[held_out]))
+    model = CatBoostRegressor(**how, iterations=max(1, first.tree_count_)).fit(X, y)
 
     def predict(X_new):
         mean, variance = model.predict(X_new).T
@@ -126,25 +145,33 @@ def catboost(X, y, _):
 
 
 def vecchia(X, y, _):
+    """The smoothness with the highest likelihood of some rows, then learned from all."""
     import gpboost
 
-    model = gpboost.GPModel(
-        gp_coords=X,
-        cov_function="matern_ard",
-        cov_fct_shape=1.5,
-        gp_approx="vecchia",
-        num_neighbors=20,
-        likelihood="gaussian",
-        num_parallel_threads=THREADS,
-        seed=0,
-    )
-    model.fit(y=y)
+    def fitted(X, y, nu):
+        model = gpboost.GPModel(
+            gp_coords=X,
+            cov_function="matern_ard",
+            cov_fct_shape=nu,
+            gp_approx="vecchia",
+            num_neighbors=20,
+            likelihood="gaussian",
+            num_parallel_threads=THREADS,
+            seed=0,
+        )
+        model.fit(y=y)
+        return model
+
+    some = np.random.default_rng(0).permutation(len(y))[:SUBSET]
+    first = {nu: fitted(X[some], y[some], nu).get_current_neg_log_likelihood() for nu in SMOOTHNESS}
+    nu = min(first, key=first.get)
+    model = fitted(X, y, nu)
 
     def predict(X_new):
         found = model.predict(gp_coords_pred=X_new, predict_var=True, predict_response=True)
         return Gaussian(found["mu"], found["var"])
 
-    return predict, {"noise": float(np.ravel(model.get_cov_pars())[0])}
+    return predict, {"noise": float(np.ravel(model.get_cov_pars())[0]), "smoothness": nu}
 
 
 def tensors(*parts, dtype="float32"):
@@ -263,33 +290,37 @@ METHODS = {
     "boosting": Method(
         boosting,
         "boosting, quantiles",
-        "scikit-learn `HistGradientBoostingRegressor`, its defaults: one model for the mean, eleven for "
-        "quantiles from 2.5 to 97.5 %",
+        "scikit-learn `HistGradientBoostingRegressor`, one model for the mean, eleven for quantiles from 2.5 "
+        "to 97.5 %, each up to 1,000 trees (100 beyond a million rows), early stopping after 20",
         ("sklearn.ensemble",),
     ),
     "forest": Method(
         forest,
         "forest, quantiles",
-        "`quantile-forest`: 200 trees with at least 5 rows in a leaf, the same eleven quantiles",
+        "`quantile-forest`: 200 trees, the same eleven quantiles, at least 1 or 5 rows in a leaf by the error "
+        "out of bag (5 beyond 50,000 rows)",
         ("quantile_forest",),
     ),
     "catboost": Method(
         catboost,
         "CatBoost, Gaussian",
-        "`RMSEWithUncertainty`, at most 2,000 trees, early stopping after 50 by a tenth of the rows",
+        "`RMSEWithUncertainty`, learning rate 0.1, as many trees, of at most 5,000 (500 beyond a million rows), "
+        "as a tenth of the rows asks for (early stopping after 50), then fitted to all rows",
         ("catboost",),
     ),
     "gpr": Method(
         exact,
         "GPR (scikit-learn)",
-        "`GaussianProcessRegressor`, ARD Matern 3/2 plus white noise, one restart; up to 3,000 rows",
+        "`GaussianProcessRegressor`, ARD Matern 1/2, 3/2 or 5/2 by its likelihood, plus white noise; up to "
+        "3,000 rows",
         ("sklearn.gaussian_process",),
         most=3000,
     ),
     "vecchia": Method(
         vecchia,
         "Vecchia (GPBoost)",
-        "`GPModel`, ARD Matern 3/2, 20 neighbours (its default), maximum likelihood",
+        "`GPModel`, ARD Matern 1/2, 3/2 or 5/2 by the likelihood of 2,000 rows, 20 neighbours (its default), "
+        "maximum likelihood",
         ("gpboost",),
     ),
     "sgpr": Method(
