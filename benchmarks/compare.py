@@ -6,8 +6,9 @@
     python benchmarks/compare.py page                         # docs/comparison.md, from the records alone
 
 A cell is `set/split/method/budget`, such as `bike/0/itergp/default`; `--only` takes patterns of these. Each
-runs in a process of its own, one after the other, with a limit of time and memory, and appends one JSON line
-to docs/results/comparison.jsonl. A cell that is recorded is not run again; with `--again timeout`, those that
+runs in a process of its own, one after the other (but nothing keeps two such commands, with other patterns,
+from running side by side), with a limit of time and memory, and appends one JSON line to
+docs/results/comparison.jsonl. A cell that is recorded is not run again; with `--again timeout`, those that
 ended so are, and the later record counts. A method that took too much time or memory on the first split of a
 set is not asked for its other splits: these are recorded as ended in the same way. Most informative cells
 come first: all methods on small and medium sets, then their other splits, then the largest sets, and budgets

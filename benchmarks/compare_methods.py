@@ -297,15 +297,15 @@ METHODS = {
     "forest": Method(
         forest,
         "forest, quantiles",
-        "`quantile-forest`: 200 trees, the same eleven quantiles, at least 1 or 5 rows in a leaf by the error "
-        "out of bag (5 beyond 50,000 rows)",
+        "`quantile-forest`: 200 trees, the same eleven quantiles, at least 1 or 5 rows in a leaf by the "
+        "error out of bag (5 beyond 50,000 rows)",
         ("quantile_forest",),
     ),
     "catboost": Method(
         catboost,
         "CatBoost, Gaussian",
-        "`RMSEWithUncertainty`, learning rate 0.1, as many trees, of at most 5,000 (500 beyond a million rows), "
-        "as a tenth of the rows asks for (early stopping after 50), then fitted to all rows",
+        "`RMSEWithUncertainty`, learning rate 0.1, as many trees, of at most 5,000 (500 beyond a million "
+        "rows), as a tenth of the rows asks for (early stopping after 50), then fitted to all rows",
         ("catboost",),
     ),
     "gpr": Method(

@@ -2,7 +2,8 @@
 
 Words are those of benchmarks/comparison.template.md, numbers those of the records. In the template,
 `{{name}}` is one of BLOCKS, and `{{nll itergp bike}}` a score of a method on a set, the mean over its splits.
-Lines after WHY, `set: sentence`, are the last column of the table of losses.
+Lines after WHY, `set: sentence`, are the last column of the table of losses. What README.md and docs/index.md
+say of the comparison, between two marks, is written from the records too.
 """
 
 import re
@@ -16,45 +17,54 @@ from compare_methods import COSTLY, METHODS
 
 TEMPLATE = Path(__file__).with_name("comparison.template.md")
 WHY = "\n---- why\n"
+MARK, MARK_END = "<!-- comparison -->", "<!-- end -->"
 OURS = "itergp"
-NOT_YET = "(not measured yet)"
-MARKS = {"timeout": "time", "out of memory": "memory", "too many rows": "n", "failed": "error"}
+NOT_YET, NOT_ASKED = "(not measured yet)", "too many rows"
+MARKS = {"timeout": "time", "out of memory": "memory", NOT_ASKED: "n", "failed": "error"}
 COLOURS = dict(zip(METHODS, ("#9467bd", *(f"C{i}" for i in (7, 2, 8, 1, 3, 5, 0, 9))), strict=True))
 BUSY = 3.5  # load average from which two cores had more to do than a cell, and one beside it
 ABOVE = 1.5  # nats above the best at which the figure ends; what is worse is drawn on its edge
 
 
 class Table:
-    """Records by cell, and what the page asks of them."""
+    """Records by cell, and what the page asks of them.
+
+    What stands side by side is compared on the same splits: those in which all of `beside`, pairs of a method
+    and a budget, have had their turn. Without `beside` these are the methods that had theirs on the first
+    split of the set.
+    """
 
     def __init__(self, records):
         self.by = {(r["set"], r["split"], r["method"], r["budget"]): r for r in records}
         self.methods = [m for m in METHODS if any(key[2] == m for key in self.by)]
         self.sets = [s for s in SETS if any(key[0] == s for key in self.by)]
 
-    def splits(self, name, methods=tuple(METHODS)):
-        """Those in which each of these methods has had its turn; the first, if there is none."""
-        complete = [
-            split
-            for split in range(SETS[name].splits)
-            if all((name, split, method, "default") in self.by for method in methods)
-        ]
-        return complete or [0]
+    def asked(self, name, methods=tuple(METHODS), budgets=("default",)):
+        pairs = [(method, budget) for method in methods for budget in budgets]
+        return [pair for pair in pairs if (name, 0, *pair) in self.by]
+
+    def splits(self, name, beside=None):
+        beside = self.asked(name) if beside is None else beside
+        all_of = range(SETS[name].splits)
+        return [split for split in all_of if all((name, split, *pair) in self.by for pair in beside)] or [0]
 
     def complete(self, name, methods):
-        return all((name, 0, method, "default") in self.by for method in methods)
+        return len(self.asked(name, methods)) == len(methods)
 
-    def records(self, name, method, budget="default", beside=tuple(METHODS)):
-        """Those of a method, in the splits that it shares with the methods that it stands beside."""
+    def records(self, name, method, budget="default", beside=None):
         keys = [(name, split, method, budget) for split in self.splits(name, beside)]
         return [self.by[key] for key in keys if key in self.by]
 
-    def value(self, key, name, method, budget="default", beside=tuple(METHODS)):
+    def value(self, key, name, method, budget="default", beside=None):
         """The mean over these splits; None if one of them did not end well."""
         found = self.records(name, method, budget, beside)
         if not found or any(record["status"] != "done" for record in found):
             return None
         return float(np.mean([KEYS.get(key, lambda r, key=key: r[key])(record) for record in found]))
+
+    def failed(self, name, method, beside=None):
+        """Whether a method was asked, and one of its cells did not end well."""
+        return any(r["status"] not in ("done", NOT_ASKED) for r in self.records(name, method, beside=beside))
 
     def mark(self, name, method, budget="default"):
         """Why there is no value: a word, or nothing where the cell has not been run."""
@@ -96,15 +106,16 @@ def scores_table(key, digits, best=min, timed=False):
                 else shown(value, digits, known, best) + "\\*" * (timed and table.busy(name, method))
                 for method, value in values.items()
             ]
-            rows.append([name, *texts])
-        return markdown(["set", *(METHODS[m].label for m in table.methods)], rows)
+            rows.append([name, len(table.splits(name)), *texts])
+        return markdown(["set", "splits", *(METHODS[m].label for m in table.methods)], rows)
 
     return make
 
 
 def shown(value, digits, known, best):
-    text = f"{value:.{digits}f}"
-    return f"**{text}**" if best is not None and text == f"{best(known):.{digits}f}" else text
+    """A format, such as ".2f", or for small numbers of any size ".3g"."""
+    text = format(value, digits)
+    return f"**{text}**" if best is not None and text == format(best(known), digits) else text
 
 
 def ranks(table, names):
@@ -114,17 +125,30 @@ def ranks(table, names):
 
 def ranks_of_quick(table, names):
     """The same for methods that take seconds to a minute, and have had their turn on more sets."""
-    return ranks_of(table, [method for method in table.methods if method not in COSTLY])
+    return ranks_of(table, quick(table))
 
 
-def ranks_of(table, methods):
-    sets = [name for name in table.sets if table.complete(name, methods)]
+def ranks_of_new(table, names):
+    """The same on the sets that were not looked at while the defaults of itergp were made."""
+    return ranks_of(table, quick(table), [name for name in table.sets if not SETS[name].looked_at])
+
+
+def quick(table):
+    return [method for method in table.methods if method not in COSTLY]
+
+
+def ranks_of(table, methods, sets=None):
+    """A method that did not end well is the last; one that is not asked for so many rows has no rank."""
+    sets = [name for name in (table.sets if sets is None else sets) if table.complete(name, methods)]
     if not sets:
         return NOT_YET
     found = {key: {m: [] for m in methods} for key in ("nll", "crps", "rmse", "processor")}
     for key, lists in found.items():
         for name in sets:
-            values = {m: v for m in methods if (v := table.value(key, name, m, beside=methods)) is not None}
+            beside = table.asked(name, methods)
+            values = {m: table.value(key, name, m, beside=beside) for m in methods}
+            values |= {m: np.inf for m in methods if table.failed(name, m, beside)}
+            values = {m: value for m, value in values.items() if value is not None}
             for method, rank in zip(values, rankdata(list(values.values())), strict=True):
                 lists[method].append(rank)
 
@@ -134,48 +158,83 @@ def ranks_of(table, methods):
         best = [f"{sum(rank == 1 for rank in ranks)}" for ranks in lists[:3]]
         return [METHODS[method].label, f"{len(lists[0])} of {len(sets)}", *texts, ", ".join(best)]
 
-    order = sorted(methods, key=lambda m: np.mean(found["crps"][m]) if found["crps"][m] else np.inf)
-    header = ["method", "sets with a result", "rank by NLL", "by CRPS", "by RMSE", "by processor seconds"]
-    return markdown([*header, "sets where best: NLL, CRPS, RMSE"], [row(method) for method in order])
+    def order(method):  # one that was asked on some sets only has ranks among other numbers of methods
+        ranks = found["crps"][method]
+        return len(ranks) < len(sets), np.mean(ranks) if ranks else np.inf
+
+    header = ["method", "asked on", "rank by NLL", "by CRPS", "by RMSE", "by processor seconds"]
+    rows = [row(method) for method in sorted(methods, key=order)]
+    return markdown([*header, "sets where best: NLL, CRPS, RMSE"], rows)
 
 
 def losses(table, names):
-    """Sets on which another method has the lower CRPS, by how much; the worst first."""
+    """Sets on which another method is better by CRPS or NLL, by how much; the worst CRPS first."""
     reasons, rows = why(), []
     for name in table.sets:
-        worse = {m: gap for m in table.methods if m != OURS and (gap := behind(table, name, m)) is not None}
-        if not worse or max(worse.values()) <= 0:
+        if table.failed(name, OURS):
+            rows.append((np.inf, [name, "", "no result", "", "", "", "", reasons.get(name, "")]))
             continue
-        best = max(worse, key=worse.get)
-        pair = (OURS, best)
-        rmse, nll = ([table.value(key, name, m, beside=pair) for m in pair] for key in ("rmse", "nll"))
-        records = table.records(name, OURS, beside=pair)
-        error = np.sqrt(table.value("nll_square_error", name, OURS, beside=pair) / len(records))
-        texts = [
-            f"{100 * worse[best]:+.1f} %",
-            f"{100 * (rmse[0] / rmse[1] - 1):+.1f} %",
-            f"{nll[0] - nll[1]:+.2f} ± {error:.2f}",
-        ]
-        line = [name, METHODS[best].label, len(records), *texts, reasons.get(name, "")]
-        rows.append((worse[best], line))
+        by_crps, by_nll = ahead(table, name, "crps"), ahead(table, name, "nll")
+        if by_crps is None and by_nll is None:
+            continue
+        line, gap = [name, "", "", "", "", ""], -np.inf
+        if by_crps is not None:
+            method, ours, other = by_crps
+            pair = [(OURS, "default"), (method, "default")]
+            rmse = [table.value("rmse", name, m, beside=pair) for m in (OURS, method)]
+            gap = ours / other - 1
+            line[1:4] = [METHODS[method].label, percent(gap), percent(rmse[0] / rmse[1] - 1)]
+        if by_nll is not None:
+            method, ours, other = by_nll
+            line[4:] = [METHODS[method].label, f"{ours - other:+.2f} ± {nll_error(table, name, method):.2f}"]
+        splits = {
+            len(table.splits(name, [(OURS, "default"), (by[0], "default")])) for by in (by_crps, by_nll) if by
+        }
+        rows.append(
+            (gap, [line[0], " and ".join(map(str, sorted(splits))), *line[1:], reasons.get(name, "")])
+        )
     if not rows:
         return "On no set that has been measured."
-    header = [
-        "set",
-        "furthest ahead by CRPS",
-        "splits",
-        "CRPS of itergp, more by",
-        "RMSE",
-        "NLL, in nats",
-        "why",
-    ]
+    header = ["set", "splits", "furthest ahead by CRPS", "CRPS of itergp, more by", "RMSE"]
+    header += ["furthest ahead by NLL", "NLL of itergp, more by", "why"]
     return markdown(header, [row for _, row in sorted(rows, key=lambda pair: -pair[0])])
 
 
-def behind(table, name, method):
-    """By how much the CRPS of itergp is larger, on the splits that both have; None where one has none."""
-    ours, other = (table.value("crps", name, m, beside=(OURS, method)) for m in (OURS, method))
-    return None if ours is None or other is None else ours / other - 1
+def percent(ratio):
+    return f"{100 * ratio:+.1f} %"
+
+
+def ahead(table, name, key):
+    """The method that is furthest ahead of itergp, with both values on the splits that both have; None if
+    there is none."""
+    found = []
+    for method in table.methods:
+        pair = [(OURS, "default"), (method, "default")]
+        ours, other = (table.value(key, name, m, beside=pair) for m in (OURS, method))
+        if method != OURS and ours is not None and other is not None and other < ours:
+            found.append((ours / other if key == "crps" else ours - other, method, ours, other))
+    return max(found)[1:] if found else None
+
+
+def nll_error(table, name, method):
+    """One standard error of the difference, as if errors of the two were independent."""
+    pair = [(OURS, "default"), (method, "default")]
+    squares = [table.value("nll_square_error", name, m, beside=pair) for m in (OURS, method)]
+    return float(np.sqrt(sum(squares) / len(table.splits(name, pair))))
+
+
+def in_short(table, names):
+    """On how many sets itergp is the best by each score, of all methods that have a result there."""
+    best = dict.fromkeys(("rmse", "crps", "nll"), 0)
+    for key in best:
+        for name in table.sets:
+            values = {m: v for m in table.methods if (v := table.value(key, name, m)) is not None}
+            best[key] += OURS in values and values[OURS] == min(values.values())
+    return (
+        f"On {len(table.sets)} public tables, beside boosting, a forest, CatBoost, a linear model and four other "
+        f"Gaussian processes (not all of them on all tables), it has the lowest RMSE on {best['rmse']}, the best "
+        f"CRPS on {best['crps']} and the best NLL on {best['nll']}"
+    )
 
 
 def why():
@@ -184,17 +243,17 @@ def why():
 
 
 def budgets(table, names):
-    """itergp by the clock, beside its default; and how busy the machine was."""
-    rows = []
+    """itergp by the clock, beside its default on the same splits; and how busy the machine was."""
+    rows, of = [], ("10s", "60s", "default")
     for name in table.sets:
-        texts = []
-        for budget in ("10s", "60s", "default"):
-            nll, seconds = (table.value(key, name, OURS, budget) for key in ("nll", "fit_seconds"))
-            load = max((r["load"] for r in table.records(name, OURS, budget)), default=None)
+        beside, texts = table.asked(name, [OURS], of), []
+        for budget in of:
+            nll, seconds = (table.value(key, name, OURS, budget, beside) for key in ("nll", "fit_seconds"))
+            load = max((r["load"] for r in table.records(name, OURS, budget, beside)), default=None)
             texts.append(table.mark(name, OURS, budget) if nll is None else f"{nll:.2f} ({seconds:.0f} s)")
             texts.append("" if load is None else f"{load:.0f}")
-        rows.append([name, *texts])
-    return markdown(["set", "10 s", "load", "60 s", "load", "default", "load"], rows)
+        rows.append([name, len(table.splits(name, beside)), *texts])
+    return markdown(["set", "splits", "10 s", "load", "60 s", "load", "default", "load"], rows)
 
 
 def sets(table, names):
@@ -203,8 +262,10 @@ def sets(table, names):
         records = [record for key, record in table.by.items() if key[0] == name and "rows" in record]
         size = [f"{records[0][key]:,}" for key in ("rows", "features", "test_rows")] if records else [""] * 3
         done = [split for split in range(SETS[name].splits) if (name, split, OURS, "default") in table.by]
-        rows.append([name, SETS[name].about, *size, f"{len(done)} of {SETS[name].splits}"])
-    return markdown(["set", "what", "training rows", "features", "test rows", "splits so far"], rows)
+        seen = "yes" if SETS[name].looked_at else ""
+        rows.append([name, SETS[name].about, *size, f"{len(done)} of {SETS[name].splits}", seen])
+    header = ["set", "what", "training rows", "features", "test rows", "splits of itergp", "looked at"]
+    return markdown(header, rows)
 
 
 def settings(table, names):
@@ -217,7 +278,12 @@ def to_be_run(table, names):
 
 
 def count(table, names):
-    return f"{len(names) - len(to_be_run(table, names))} of {len(names)} cells have been run."
+    carried = sum("as_split" in record for record in table.by.values())
+    run = len(names) - len(to_be_run(table, names)) - carried
+    more = f"; {carried} more were not asked for, as their method took too much on the first split" * (
+        carried > 0
+    )
+    return f"{run} of {len(names)} cells have been run{more}."
 
 
 def missing(table, names):
@@ -243,27 +309,33 @@ def versions(table, names):
     for record in table.by.values():
         for package, version in record.get("versions", {}).items():
             found.setdefault(package, set()).add(version)
-    return ", ".join(f"{package} {' and '.join(sorted(found[package]))}" for package in sorted(found))
+    of_ours = {r.get("commit", "earlier") for r in table.by.values() if r["method"] == OURS}
+    listed = ", ".join(f"{package} {' and '.join(sorted(found[package]))}" for package in sorted(found))
+    return f"{listed}; cells of itergp at commits {', '.join(sorted(of_ours)) or 'none'}"
 
 
 def loads(table, names):
-    values = [record["load"] for record in table.by.values() if "load" in record]
-    if not values:
-        return NOT_YET
-    return f"{np.median(values):.1f} (median; from {min(values):.1f} to {max(values):.1f})"
+    """The median over cells, for each method."""
+    texts = []
+    for method in table.methods:
+        values = [r["load"] for key, r in table.by.items() if key[2] == method and "load" in r]
+        texts += [f"{METHODS[method].label} {np.median(values):.1f}"] if values else []
+    return ", ".join(texts) or NOT_YET
 
 
 BLOCKS = {
-    "nll": scores_table("nll", 2),
-    "crps": scores_table("crps", 4),
-    "rmse": scores_table("rmse", 4),
-    "coverage": scores_table("percent", 1, best=None),
-    "processor": scores_table("processor", 1, timed=True),
-    "seconds": scores_table("fit_seconds", 1, timed=True),
-    "predict": scores_table("predict_ms", 2, timed=True),
-    "memory": scores_table("megabytes", 0),
+    "nll": scores_table("nll", ".2f"),
+    "crps": scores_table("crps", ".3g"),
+    "rmse": scores_table("rmse", ".3g"),
+    "coverage": scores_table("percent", ".1f", best=None),
+    "processor": scores_table("processor", ".1f", timed=True),
+    "seconds": scores_table("fit_seconds", ".1f", timed=True),
+    "predict": scores_table("predict_ms", ".2f", timed=True),
+    "memory": scores_table("megabytes", ".0f"),
     "ranks": ranks,
     "ranks_of_quick": ranks_of_quick,
+    "ranks_of_new": ranks_of_new,
+    "in_short": in_short,
     "losses": losses,
     "budgets": budgets,
     "sets": sets,
@@ -282,7 +354,8 @@ def filled(template, table, names):
             return BLOCKS[words[0]](table, names)
         key, method, name = words
         value = table.value(key, name, method)
-        return NOT_YET if value is None else f"{value:.3g}"
+        ended = f"({table.mark(name, method) or NOT_YET[1:-1]})"
+        return ended if value is None else f"{value:.3g}"
 
     return re.sub(r"\{\{([^}]+)\}\}", put, template.partition(WHY)[0])
 
@@ -323,9 +396,9 @@ def marker(method):
 
 
 def panel(ax, table, name):
-    points = {}
-    for method, budget in [*((m, "default") for m in table.methods), (OURS, "10s"), (OURS, "60s")]:
-        seconds, nll = (table.value(key, name, method, budget) for key in ("processor", "nll"))
+    points, beside = {}, [*table.asked(name), *table.asked(name, [OURS], ("10s", "60s"))]
+    for method, budget in beside:
+        seconds, nll = (table.value(key, name, method, budget, beside) for key in ("processor", "nll"))
         if nll is not None:
             points[method, budget] = seconds, nll
     ax.set(xscale="log", title=name)
@@ -343,8 +416,16 @@ def panel(ax, table, name):
     ax.set_ylim(low - 0.08 * ABOVE, min(edge, max(nll for _, nll in points.values())) + 0.08 * ABOVE)
 
 
+def cited(text, sentence):
+    """A page with what it says of the comparison, between two marks, as the records have it."""
+    return re.sub(rf"({MARK})[^<]*({MARK_END})", lambda match: match[1] + sentence + match[2], text)
+
+
 def write(records, names, docs):
     table = Table(records)
     (docs / "comparison.md").write_text(filled(TEMPLATE.read_text(), table, names))
+    for page in (docs.parent / "README.md", docs / "index.md"):
+        if page.exists():
+            page.write_text(cited(page.read_text(), in_short(table, names)))
     (docs / "figures").mkdir(exist_ok=True)
     draw(table, docs / "figures" / "comparison.png")
