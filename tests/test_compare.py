@@ -156,13 +156,14 @@ def test_the_page_is_made_from_records_and_names_what_is_missing(tmp_path):
     names = [cell.name for cell in compare.cells()]
     compare_page.write(stored(), names, tmp_path)
     text = (tmp_path / "comparison.md").read_text()
-    assert "| cars | 0.2050 |" in text
-    assert "**0.1050**" in text
+    assert "| cars | 2 | 0.205 |" in text
+    assert "**0.105**" in text
     assert f"18 of {len(names)} cells have been run." in text
     assert "To be run, split 2, budget default, with the number of cells: cars (9)" in text
     assert 'Ended with "timeout": `cars/0/svgp/default`, `cars/1/svgp/default`.' in text
-    assert "| cars | forest, quantiles | 2 | +95.2 % |" in text
+    assert "| cars | 2 | forest, quantiles | +95.2 % |" in text
     assert "| itergp | 1 of 1 | 4.5 | 2.0 |" in text
+    assert "| SVGP (GPyTorch) | 1 of 1 | 9.0 | 9.0 |" in text  # too slow: the last
     assert "{{" not in text
     assert (tmp_path / "figures" / "comparison.png").stat().st_size > 10_000
 
@@ -172,13 +173,84 @@ def test_methods_are_compared_on_the_splits_that_they_share():
     quick = [method for method in METHODS if method not in COSTLY]
     third = [record("cars", method, 2, crps=0.79 if method == "itergp" else 0.4) for method in quick]
     table = compare_page.Table([*stored(), *third])
+    pairs = table.asked("cars", quick)
     assert table.splits("cars") == [0, 1]
-    assert table.splits("cars", quick) == [0, 1, 2]
+    assert table.splits("cars", pairs) == [0, 1, 2]
     np.testing.assert_allclose(table.value("crps", "cars", "itergp"), 0.205)
-    np.testing.assert_allclose(table.value("crps", "cars", "itergp", beside=quick), 0.4)
-    np.testing.assert_allclose(compare_page.behind(table, "cars", "forest"), 1.2 / 0.61 - 1)
+    np.testing.assert_allclose(table.value("crps", "cars", "itergp", beside=pairs), 0.4)
+    method, ours, other = compare_page.ahead(table, "cars", "crps")
+    assert method == "forest"
+    np.testing.assert_allclose([ours, other], [1.2 / 3, 0.61 / 3])
     assert f"| {METHODS['itergp'].label} | 1 of 1 | 3.5 | 4.0 |" in compare_page.ranks_of(table, quick)
-    assert "| cars | forest, quantiles | 3 | +96.7 % |" in compare_page.losses(table, [])
+    assert "| cars | 3 | forest, quantiles | +96.7 % |" in compare_page.losses(table, [])
+
+
+def test_what_a_method_lost_by_the_other_score_is_said_too():
+    """Better by CRPS and worse by NLL is a loss; the error is that of both."""
+    ours, other = (
+        record("cars", "itergp", crps=0.1, nll=1.5),
+        record("cars", "catboost", nll=1.25, nll_error=0.2),
+    )
+    found = compare_page.losses(compare_page.Table([ours, other]), [])
+    assert "| cars | 1 |  |  |  | CatBoost, Gaussian | +0.25 ± 0.22 |" in found
+
+
+def test_a_failure_of_itergp_is_a_loss_and_the_last_rank():
+    records = [record("cars", m, split) for m in ("itergp", "linear", "forest") for split in (0, 1)]
+    records[1]["status"] = "failed"
+    table = compare_page.Table(records)
+    assert "| cars |  | no result |" in compare_page.losses(table, [])
+    assert "| itergp | 1 of 1 | 3.0 | 3.0 | 3.0 |" in compare_page.ranks_of(table, table.methods)
+
+
+def test_a_method_that_is_not_asked_on_all_sets_is_not_above_those_that_are():
+    methods = ("itergp", "linear", "gpr")
+    records = [
+        record(name, m, crps=0.2 + 0.1 * i) for i, m in enumerate(methods) for name in ("cars", "quakes")
+    ]
+    records[4] |= {"crps": 0.1}  # GPR on one set: the best
+    records[5] |= {"status": "too many rows"}
+    lines = compare_page.ranks_of(compare_page.Table(records), methods).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| itergp", "| linear", "| GPR (scikit-learn)"]
+    assert "1 of 2" in lines[-1]
+
+
+def test_budgets_stand_beside_the_default_of_the_same_splits():
+    records = [record("cars", "itergp", split, nll=1.0 + 2.0 * split) for split in (0, 1)]
+    records += [record("cars", "itergp", 0, budget, nll=1.0) for budget in ("10s", "60s")]
+    line = compare_page.budgets(compare_page.Table(records), []).splitlines()[-1]
+    assert line == "| cars | 1 | 1.00 (1 s) | 1 | 1.00 (1 s) | 1 | 1.00 (1 s) | 1 |"
+
+
+def test_sets_that_were_looked_at_are_left_out_of_the_second_table():
+    records = [record(name, m, crps=0.1) for name in ("cars", "bike") for m in ("itergp", "linear")]
+    table = compare_page.Table(records)
+    assert "2 of 2" in compare_page.ranks_of_quick(table, [])
+    assert "1 of 1" in compare_page.ranks_of_new(table, [])
+
+
+def test_seconds_from_a_busy_machine_have_a_star():
+    records = [record("cars", "itergp", load=1.0), record("cars", "linear", load=5.0)]
+    table = compare_page.Table(records)
+    assert (
+        compare_page.BLOCKS["processor"](table, []).splitlines()[-1] == "| cars | 1 | **2.0** | **2.0**\\* |"
+    )
+    assert compare_page.loads(table, []) == "itergp 1.0, linear 5.0"
+
+
+def test_the_pages_say_of_the_comparison_what_its_records_say():
+    """docs/comparison.md is made from them, and so is what stands between marks on the first pages."""
+    table, names = (
+        compare_page.Table(compare.read(compare.RECORDS).values()),
+        [c.name for c in compare.cells()],
+    )
+    made = compare_page.filled(compare_page.TEMPLATE.read_text(), table, names)
+    assert (compare.ROOT / "docs" / "comparison.md").read_text() == made, "run: benchmarks/compare.py page"
+    sentence = compare_page.in_short(table, names)
+    for page in ("README.md", "docs/index.md"):
+        text = (compare.ROOT / page).read_text()
+        assert f"{compare_page.MARK}{sentence}{compare_page.MARK_END}" in text
+        assert compare_page.cited(text, "x") == text.replace(sentence, "x")
 
 
 def test_a_page_with_one_record_says_what_it_lacks(tmp_path):
