@@ -306,7 +306,8 @@ def test_what_cannot_be_missing_is_refused(model):
 
 def test_the_report_has_columns_and_no_lines_along_inputs_that_say_what_is_missing(tmp_path):
     """Such an input is listed by its relevance, as one of those that are counted; lines are drawn through
-    rows that lack nothing, even where most do, and nobody takes for known what was missing from one of the worst points."""
+    rows that lack nothing, even where most do, and nobody takes for known what was missing from one of
+    the worst points."""
     X, y, lost = columns(200, seed=8, shift=3.0, rate=0.6)
     model = fitted(tmp_path / "t.csv", X, y, kernel="matern52")
     a, flag, b, c = 1.0 / model.kernel_.kernel.lengthscale
