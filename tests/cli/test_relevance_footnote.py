@@ -15,7 +15,10 @@ MOST = [3.0] * MOST_FEATURES
         ([*MOST, 2.0, 1.0], " 2 less relevant features are not shown; --json lists all."),
         ([*MOST, 3.0], " 1 more, of the same relevance, is not shown; --json lists all."),
         ([*MOST, *MOST], " 12 more, of the same relevance, are not shown; --json lists all."),
-        ([*MOST, 3.0, 1.0], " 2 more, of the same relevance or less, are not shown; --json lists all."),
+        (
+            [*MOST, 3.0, 1.0],
+            " 2 more, 1 of the same relevance and 1 of less, are not shown; --json lists all.",
+        ),
         ([0.0] * 14, " 2 more, of the same relevance, are not shown; --json lists all."),
     ],
 )

@@ -63,12 +63,14 @@ def _not_shown(relevances: list[float]) -> str:
     left = len(relevances) - MOST_FEATURES
     if left <= 0:
         return ""
-    last, best, least = relevances[MOST_FEATURES - 1], relevances[MOST_FEATURES], relevances[-1]
-    if best < last * (1 - ROUNDING):
+    least = relevances[MOST_FEATURES - 1] * (1 - ROUNDING)
+    same = sum(relevance >= least for relevance in relevances[MOST_FEATURES:])
+    if not same:
         more = counted(left, "less relevant feature")
+    elif same == left:
+        more = f"{left} more, of the same relevance,"
     else:
-        or_less = "" if least >= last * (1 - ROUNDING) else " or less"
-        more = f"{left} more, of the same relevance{or_less},"
+        more = f"{left} more, {same} of the same relevance and {left - same} of less,"
     return f" {more} {'is' if left == 1 else 'are'} not shown; --json lists all."
 
 
