@@ -186,6 +186,23 @@ def test_the_commands_for_tables_do_their_work(page, tmp_path, monkeypatch):
     assert len(Path("pred.csv").read_text().splitlines()) == 1 + 9
 
 
+def test_the_page_about_tables_shows_what_its_commands_print(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "tables.md"
+    run(page)  # which writes the table
+    texts = [text for _, text, _ in blocks(page)]
+    (said,) = (text for text in texts if text.startswith("Note: "))
+    (piped,) = (text.partition("| itergp ")[2] for text in texts if text.startswith("zcat shop.csv.gz |"))
+    fit, predict = commands(page)
+    result = CliRunner().invoke(app, fit)
+    assert result.exit_code == 0, result.output
+    assert [line for line in result.stderr.splitlines() if line.startswith("Note: ")] == said.splitlines()
+    for words, given in ((predict, None), (shlex.split(piped), Path("shop.csv").read_bytes())):
+        result = CliRunner().invoke(app, words, input=given)
+        assert result.exit_code == 0, result.output
+    assert Path("sales.csv").read_text().startswith("id,")
+
+
 def write_tables(rng):
     """Tables to learn from, to predict, with more rows, and to test with; the colour is a number, which
     may be a category too."""

@@ -2,6 +2,7 @@
 done to it is said once; and models go to Python and back."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -57,7 +58,6 @@ def folder(tmp_path_factory):
 
 def test_what_was_done_to_a_table_is_said_once_and_is_in_the_json(folder):
     values, said = json.loads((folder / "fit.json").read_text()), (folder / "fit.txt").read_text()
-    assert len(values["notes"]) == 7
     for note, part in zip(
         values["notes"],
         (
@@ -68,6 +68,7 @@ def test_what_was_done_to_a_table_is_said_once_and_is_in_the_json(folder):
             "'wet' has missing values (7)",
             "'heat' has missing values (9)",
             "rows without the target 'y' are left out: 5",
+            "'wet', 'heat': an input says where values are missing.",
         ),
         strict=True,
     ):
@@ -100,6 +101,28 @@ def test_predict_update_and_report_do_as_the_fit_did(folder, tmp_path):
     assert "not UTF-8" in updated.stderr
     report = succeed("report", folder / "m.itergp", "--data", folder / "more.csv", "--json")
     assert "rows without the target 'y' are left out: 2." in report.stderr
+
+
+@pytest.mark.parametrize("shift", [0, 500])
+def test_a_finished_model_says_whether_an_input_says_where_values_are_missing(shift, tmp_path):
+    """The fit asks held-out errors for it, and says what they said; later nothing depends on them any more.
+    y differs by `shift` where b is missing, which nothing else tells."""
+    rng = np.random.default_rng(0)
+    a, lost = rng.uniform(0, 9, 150), rng.random(150) < 0.3
+    y = 100 * np.sin(a) + shift * lost + rng.standard_normal(150)
+    cells = [f"{a[i]},{'' if lost[i] else i % 5},{y[i]}" for i in range(150)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,y", *cells]) + "\n")
+    asked = ["--target", "y", "--missing", "impute", "--kernel", "matern32", "--out", tmp_path / "m.itergp"]
+    asks = "those of similar rows stand for them. If held-out errors ask for it, an input says where."
+    says = "an input says where" if shift else "no input says where"
+    fitted = succeed("fit", tmp_path / "t.csv", *asked, "--json")
+    assert asks in json.loads(fitted.stdout)["notes"][0]
+    assert json.loads(fitted.stdout)["notes"][1].startswith(f"'b': {says} values are missing")
+    for again in ("predict", "update"):
+        there = succeed(again, tmp_path / "m.itergp", tmp_path / "t.csv", "--json")
+        (note,) = json.loads(there.stdout)["notes"]
+        assert f"those of similar rows stand for them; {says} values are missing" in note
+    assert says.replace("an input says", "inputs that say") in succeed("info", tmp_path / "m.itergp").stdout
 
 
 def test_dropped_rows_are_empty_in_the_predictions_and_ids_are_kept(folder, tmp_path):
@@ -242,6 +265,55 @@ def test_rows_are_offered_to_be_skipped_only_where_some_would_be_left(tmp_path, 
     text = " ".join(run("fit", tmp_path / "t.csv", "--target", "y").stderr.split())
     assert "'red' is not a number. Use --categorical or --drop for such columns" in text
     assert ("--skip-bad" in text) == offered
+
+
+def test_a_target_of_dates_or_of_text_is_what_the_message_is_about(tmp_path):
+    """Not another column, which has text; and no advice that would leave no row."""
+    lines = [f"2024-01-{i + 1:02},{('no', 'yes')[i % 2]},{('u', 'v')[i % 2]},{i}" for i in range(20)]
+    (tmp_path / "t.csv").write_text("\n".join(["when,flag,c,a", *lines]) + "\n")
+
+    def told(*arguments):
+        result = run("fit", tmp_path / "t.csv", "--out", tmp_path / "m.itergp", *arguments)
+        assert result.exit_code == 2
+        return " ".join(result.stderr.split())
+
+    for more in ((), ("--skip-bad",), ("--categorical", "c")):
+        text = told("--target", "when", *more)
+        assert "--target is 'when', which holds dates; expected a column of numbers." in text
+        assert "flag" not in text
+    text = told("--target", "flag", "--categorical", "c")
+    assert "column 'flag': 'no' is not a number. The target must be numbers" in text
+    assert "--skip-bad" not in text
+    text = told("--target", "flag", "--categorical", "c", "--skip-bad")
+    assert "No cell of the target 'flag' is a number" in text
+
+
+def test_rows_are_not_offered_to_be_skipped_where_another_column_would_leave_none(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,y\nred,u,1\n7,v,2\n8,w,3\n")
+    text = run("fit", tmp_path / "t.csv", "--target", "y").stderr
+    assert "'red' is not a number" in text
+    assert "--skip-bad" not in text
+
+
+@pytest.mark.parametrize("option", ["--categorical", "--drop", "--keep"])
+def test_a_column_whose_name_contains_a_comma_is_given_alone(option, tmp_path):
+    """The message says so; what it shows can be pasted in a shell, and works."""
+    name = 'it\'s "x", ok'
+    lines = [f"{i % 2},{i % 3},{i},{i % 7}" for i in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(['"it\'s ""x"", ok",b,a,y', *lines]) + "\n")
+    fit = ["fit", tmp_path / "t.csv", "--target", "y", *QUICK, "--out", tmp_path / "m.itergp"]
+    if option == "--keep":
+        succeed(*fit)
+        fit = ["predict", tmp_path / "m.itergp", tmp_path / "t.csv"]
+    for asked in (f"b,{name}", f"{name},b"):
+        result = run(*fit, option, asked)
+        assert result.exit_code == 2
+        text = " ".join(result.stderr.split())
+        assert f"repeat {option} once for each column, as in " in text
+        assert "\\" not in text
+        words = shlex.split(text.partition("as in ")[2].removesuffix("."))
+        assert words == [option, name]
+        succeed(*fit, *words, option, "b")
 
 
 @pytest.mark.parametrize("rows", ["1,2.5\n", "1,0.1\n2,0.1\n3,0.1\n", "1,0\n2,0\n3,0\n"])

@@ -106,6 +106,26 @@ def test_an_interrupt_that_python_swallows_ends_the_fit_after_the_step():
     assert (model.status_, model.posterior_.rank) == (Status.INTERRUPTED, 5)
 
 
+def test_an_interrupt_that_python_swallows_while_learning_is_no_callback_that_ended_it(monkeypatch):
+    """JAX has a callback of the garbage collector, in which it is only reported."""
+    from itergp.estimator.progress import Watch
+    from itergp.learning import Ending
+
+    def show(watch, text):
+        if "iteration 7" in text:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Watch, "_show", show)
+    for kernel in ("matern32", "auto"):
+        with pytest.warns(InterruptedWarning):
+            model = IterGPRegressor(kernel=kernel).fit(DATA.X, DATA.y)
+        assert model.status_ is Status.INTERRUPTED
+        assert model.learning_.ended is Ending.INTERRUPTED
+        assert model.learning_.iterations >= 7
+        assert "fit again" in model.learning_.advice
+
+
 def test_control_c_during_refine_and_partial_fit_keeps_what_there_is(monkeypatch):
     model = IterGPRegressor(learn=False, noise=0.1, policy="cg", budget="3 actions").fit(
         DATA.X[:100], DATA.y[:100]

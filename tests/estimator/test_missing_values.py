@@ -1,6 +1,7 @@
 """Tables with missing values, `--missing impute`: intervals of rows that lack a value are as wide as they
 must be, by every door."""
 
+import json
 import signal
 import time
 from dataclasses import replace
@@ -303,20 +304,23 @@ def test_what_cannot_be_missing_is_refused(model):
         IterGPRegressor().fit(np.array([[0.0], [np.nan]]), [1.0, 2.0])
 
 
-def test_the_report_has_columns_and_no_inputs_that_say_what_is_missing(tmp_path):
-    """Such an input counts with its column; lines are drawn through rows that lack nothing, even where most
-    do, and nobody takes for known what was missing from one of the worst points."""
+def test_the_report_has_columns_and_no_lines_along_inputs_that_say_what_is_missing(tmp_path):
+    """Such an input is listed by its relevance, as one of those that are counted; lines are drawn through
+    rows that lack nothing, even where most do, and nobody takes for known what was missing from one of
+    the worst points."""
     X, y, lost = columns(200, seed=8, shift=3.0, rate=0.6)
     model = fitted(tmp_path / "t.csv", X, y, kernel="matern52")
     a, flag, b, c = 1.0 / model.kernel_.kernel.lengthscale
-    assert flag > a  # so it matters what a column's relevance is
+    assert b > flag > a  # so it matters what the column counts with
     assert np.median(model.posterior_.problem.X[:, 1]) > 0  # most rows lack a
     values = numbers(model.fit_, feature_names=model.table_.inputs)
     found = {row["feature"]: row["relevance"] for row in values["relevance"]}
-    expected = np.array([max(a, flag), b, c])
-    np.testing.assert_allclose([found.pop(name) for name in NAMES], expected / expected.max(), rtol=1e-3)
+    expected = np.array([a, flag, b, c])
+    names = model.table_.inputs
+    np.testing.assert_allclose([found.pop(name) for name in names], expected / expected.max(), rtol=1e-3)
     assert not found
     slices = values["targets"][0]["slices"]
+    assert [one["feature"] for one in slices] == ["b", "a", "c"]
     assert {one["feature"] for one in slices} == set(NAMES)
     assert not any("missing" in one["held_at"] for one in slices)
     at_median = np.median(model.scaling_.original(model.posterior_.problem.X), axis=0) * [1, 0, 1, 1]
@@ -414,7 +418,10 @@ def test_an_input_that_is_zero_in_every_row_is_no_feature(shift, tmp_path):
     assert values["fitted"]["feature_names"] == expected
     assert values["fitted"]["features"] == len(expected)
     assert values["title"].endswith(f"by {len(expected)} features")
+    assert sorted(row["feature"] for row in values["relevance"]) == expected
     save_model(tmp_path / "m.itergp", model.fit_, model.table_)
+    as_json = json.loads(CliRunner().invoke(app, ["info", str(tmp_path / "m.itergp"), "--json"]).stdout)
+    assert sorted(row["name"] for row in as_json["learned"]["features"]) == expected
     said = " ".join(CliRunner().invoke(app, ["info", str(tmp_path / "m.itergp")]).output.split())
     assert f", {len(expected)} inputs" in said
     assert ("inputs that say where: 'a is missing'" if told else "no input says where") in said

@@ -8,10 +8,11 @@ from rich.table import Table
 from itergp.cli.app import console, one_line
 from itergp.cli.measuring import Values
 from itergp.fitted.choice import HEAD, HELP, cells, sentence
-from itergp.fitted.formats import brief, passes, percent
+from itergp.fitted.formats import brief, counted, passes, percent
 from itergp.fitted.shares import amount
 
 MOST_FEATURES = 12
+ROUNDING = 1e-9  # by which relevances may differ, and be the same
 
 
 def draw_model(values: Values) -> None:
@@ -48,15 +49,29 @@ def _draw_learned(learned: Values, target: str | None) -> None:
         lengthscale = [brief(row["lengthscale"])] if own else []
         table.add_row(one_line(row["name"]), *lengthscale, f"{'█' * round(16 * share):<16} {percent(share)}")
     console.print(table)
-    left = len(features) - MOST_FEATURES
-    more = f" {left} less relevant features are not shown; --json lists all." if left > 0 else ""
     meaning = (
         "Relevance is how far the predicted mean moves when a feature moves by one standard deviation"
         if not own
         else "Lengthscales are in the units of each feature; relevance is 1 / lengthscale in standard "
         "deviations of the feature"
     )
-    console.print(f"{meaning}, in % of the largest.{more}")
+    console.print(f"{meaning}, in % of the largest.{_not_shown([row['relevance'] for row in features])}")
+
+
+def _not_shown(relevances: list[float]) -> str:
+    """How many features there are beyond those shown, and what is known of them; the largest is first."""
+    left = len(relevances) - MOST_FEATURES
+    if left <= 0:
+        return ""
+    least = relevances[MOST_FEATURES - 1] * (1 - ROUNDING)
+    same = sum(relevance >= least for relevance in relevances[MOST_FEATURES:])
+    if not same:
+        more = counted(left, "less relevant feature")
+    elif same == left:
+        more = f"{left} more, of the same relevance,"
+    else:
+        more = f"{left} more, {same} of the same relevance and {left - same} of less,"
+    return f" {more} {'is' if left == 1 else 'are'} not shown; --json lists all."
 
 
 def _how_noise_varies(learned: Values) -> str:

@@ -108,13 +108,15 @@ def load_fit(path: Path) -> tuple["Fit", Layout]:
 
 
 def _layout(path: Path, fit: "Fit", layout: Layout | None) -> Layout:
-    """For models saved from Python, it follows from the feature names."""
+    """For models saved from Python, it follows from the feature names. It knows what the fit found."""
     if fit.targets > 1:
         raise InputError(
             f"{path} has {fit.targets} targets; the command line supports only "
             "models with one target. Use Python."
         )
-    return Layout.of_inputs(fit.features, fit.names) if layout is None else layout
+    if layout is None:
+        return Layout.of_inputs(fit.features, fit.names)
+    return layout.knowing(None if fit.donors is None else fit.donors.holes)
 
 
 def supervised(

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from itergp.estimator.regressor import IterGPRegressor
+    from itergp.fitted.fit import Fit
     from itergp.tables.table import Head
 
 OutOption = Annotated[
@@ -254,6 +255,13 @@ def _training(
     return layout, kept, found.X, found.y, table.notes.sentences()
 
 
+def _found_of_missing(fit: "Fit", layout: Layout) -> list[str]:
+    """What a first fit found about columns that lack values; a loaded model knew it before."""
+    if layout.told is not None or fit.donors is None:
+        return []
+    return layout.knowing(fit.donors.holes).outcome()
+
+
 def _size(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.0f} kB"
 
@@ -346,7 +354,9 @@ def _compute(
                 raise KeyboardInterrupt
             work()
         save_model(out, model.fit_, layout)
-    values = described(model.fit_, layout, out) | {"notes": list(notes)}
+    found = _found_of_missing(model.fit_, layout)
+    say_notes(found)
+    values = described(model.fit_, layout, out) | {"notes": [*notes, *found]}
     interrupted = model.status_ is Status.INTERRUPTED
     if not interrupts.asked and not interrupted:
         try:

@@ -12,7 +12,6 @@ from itergp.cli.files import existing, load_fit
 from itergp.errors import InputError
 
 if TYPE_CHECKING:
-    from itergp.fitted.fit import Fit
     from itergp.tables import Layout
 
 MOST = 5  # arrays of a file that are named
@@ -90,17 +89,16 @@ def _model(path: Path, as_json: bool) -> None:
             parts = [name.removeprefix(f"{feature.name}: ") for name in feature.dates.names(feature.name)]
             console.print(f"{feature.name!r} is a date, used as: {', '.join(parts)}")
     if layout.missing != "refuse":
-        console.print(f"missing values: {layout.missing}{_told(fit, layout)}")
+        console.print(f"missing values: {layout.missing}{_told(layout)}")
     draw_model(values)
     draw_candidates(values["learned"]["candidates"])
 
 
-def _told(fit: "Fit", layout: "Layout") -> str:
+def _told(layout: "Layout") -> str:
     """Which inputs say where a value was missing."""
-    if fit.donors is None:
+    if layout.told is None:
         return ""
-    flags = [hole.flag for hole in fit.donors.holes.columns if hole.told and hole.flag is not None]
-    names = ", ".join(repr(layout.inputs[flag]) for flag in flags)
+    names = ", ".join(repr(name) for name in layout.inputs if name in layout.told)
     return f"; inputs that say where: {names}" if names else "; no input says where"
 
 

@@ -155,11 +155,15 @@ class Watch:
         self._show(words or "fitting ...")
 
     def learned(self, record: Any) -> bool:
-        """Called after a learning step."""
+        """Called after a learning step. An interrupt that Python swallowed, as in JAX's callback of the
+        garbage collector, is raised here: to return True would say that a callback has ended learning."""
         self._show(
             f"learning ({record.stage}) · iteration {record.iteration} · objective {record.objective:.4f}"
         )
-        return self._tell("iteration", None)
+        ended = self._tell("iteration", None)
+        if self.interrupts.asked:
+            raise KeyboardInterrupt
+        return ended
 
     def acted(self, state: State, fitted: Callable[[], Fit] | None = None) -> bool:
         """Called after a solver step; `fitted` gives the fit as if it ended here."""

@@ -23,7 +23,6 @@ class Relevance:
     value: float
     lengthscale: float | None  # in scaled units, where the kernel has one for each feature
     unit: float  # of the feature, in its own units
-    told: float | None = None  # the lengthscale of the input that says whether it is missing, if there is one
     varies: bool = True  # whether training rows differ in it: else they say nothing about it
 
     @property
@@ -31,8 +30,7 @@ class Relevance:
         """1 / lengthscale, in scaled units; 0 for a feature that does not vary."""
         if not self.varies:
             return None if self.lengthscale is None else 0.0
-        known = [one for one in (self.lengthscale, self.told) if one is not None]
-        return None if self.lengthscale is None else 1.0 / min(known)
+        return None if self.lengthscale is None else 1.0 / self.lengthscale
 
     @property
     def own_lengthscale(self) -> float | None:
@@ -41,29 +39,22 @@ class Relevance:
 
 
 def relevances(fit: Fit) -> list[Relevance]:
-    """The most relevant feature first. An input that says whether a column is missing belongs to that column,
-    which is at least as relevant. A column that is constant in the training rows has none, whatever its
-    lengthscale: that may be short, for the sake of values that nobody has seen."""
+    """The most relevant feature first: all that are counted, so also inputs that say whether a column is
+    missing, where they are in use. A column that is constant in the training rows has no relevance, whatever
+    its lengthscale: that may be short, for the sake of values that nobody has seen."""
     scaled, varies = bool((fit.scaling.x_scale != 1.0).any()), varying(fit)
     found, lengthscales = _by_lengthscales(fit.posterior.problem.gram, scaled) or (_by_movement(fit), None)
     found = _of_largest(np.where(varies, found, 0.0), varies)
-    flags, told = {} if fit.donors is None else fit.donors.holes.flags, {}
-    for flag, hole in flags.items():
-        if hole.told:
-            most = max(hole.values, key=lambda j: found[j])
-            found[most], told[most] = max(found[most], found[flag]), flag
-            varies[most] |= varies[flag]
     return [
         Relevance(
             int(j),
             float(found[j]),
             None if lengthscales is None else float(lengthscales[j]),
             float(fit.scaling.x_scale[j]),
-            None if lengthscales is None or j not in told else float(lengthscales[told[j]]),
             bool(varies[j]),
         )
         for j in np.argsort(-found, kind="stable")
-        if j not in flags
+        if j not in fit.idle
     ]
 
 

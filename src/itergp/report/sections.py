@@ -151,8 +151,8 @@ SECTIONS = (
         parts.relevance,
         "One over the lengthscale, relative to the largest: along a relevant feature the function changes "
         "quickly. For a kernel without one lengthscale for each feature: how far the predicted mean moves "
-        "when the feature moves by one standard deviation. Whether a value is missing counts with its "
-        "column.",
+        "when the feature moves by one standard deviation. What is named '... is missing' says where a value "
+        "was missing.",
         {"relevance": fitted.relevance},
     ),
     Section(

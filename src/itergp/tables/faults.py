@@ -1,6 +1,7 @@
 """Cells that should be numbers or dates and are not: found in a table or piece by piece, and named all in one
 message."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,7 +12,8 @@ from itergp.tables.dates import is_date_like
 from itergp.tables.numbers import COMMA, POINT, is_undecided, number, unit_of
 from itergp.tables.table import ANY_DATES, DAY_FIRST, NUMBERS, Table
 
-SKIPPING = ", or --skip-bad to leave such rows out"  # as part of an advice
+SKIPPING = ", or --skip-bad to leave such rows out"  # as part of an advice,
+LEAVING = " --skip-bad leaves such rows out."  # or as a sentence of its own
 MANY = 12  # names in a message
 REMEDY = "Fill them in, remove these rows, or fit with --missing drop or --missing impute."
 
@@ -53,8 +55,8 @@ class Faults:
                 else ""
             )
             wrong, hint = _wrong(cell, self.kinds[j]), _hint(cell, self.kinds[j])
-            if j not in self.of_numbers:  # no row would be left
-                advice = advice.replace(SKIPPING, "")
+            if not self.of_numbers.issuperset(foreign):  # no row would be left
+                advice = advice.replace(SKIPPING, "").replace(LEAVING, "")
             raise InputError(f"{place}: {cell!r} is {wrong}.{also} {hint}{advice}")
         for j in self.kinds:
             if j in self.missing:
@@ -74,7 +76,13 @@ def check_numbers(table: Table, columns: Sequence[int], advice: str) -> None:
 
 def listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
-    return ", ".join(map(repr, names[:MANY])) + more
+    return ", ".join(map(quoted, names[:MANY])) + more
+
+
+def quoted(name: str) -> str:
+    """A name in quotes, as a shell takes it: Python's escapes could not be pasted there."""
+    found = shlex.quote(name)
+    return f"'{name}'" if found == name else found
 
 
 def _wrong(cell: str, kind: str) -> str:

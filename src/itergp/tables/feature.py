@@ -44,12 +44,13 @@ class Feature:
     def inputs(self) -> list[str]:
         """The names of the model's inputs that come from it."""
         if self.categories is not None:
-            return [f"{self.name}={category}" if category else self._absent for category in self.categories]
+            return [f"{self.name}={category}" if category else self.absent for category in self.categories]
         values = [self.name] if self.dates is None else self.dates.names(self.name)
-        return values + [self._absent] * self.indicator
+        return values + [self.absent] * self.indicator
 
     @property
-    def _absent(self) -> str:
+    def absent(self) -> str:
+        """The name of the input that says where a value is missing, if there is one."""
         return f"{self.name} is missing"
 
     @property

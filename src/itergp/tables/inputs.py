@@ -9,7 +9,7 @@ import numpy as np
 from itergp.errors import InputError, StorageError
 from itergp.tables.cells import DAMAGED
 from itergp.tables.columns import columns_of
-from itergp.tables.faults import listed
+from itergp.tables.faults import listed, quoted
 from itergp.tables.layout import ADVICE, Layout
 from itergp.tables.notes import Notes
 from itergp.tables.pieces import Pieces
@@ -129,6 +129,8 @@ def training(table: Table, layout: Layout, advice: str = ADVICE, skip_bad: bool 
     if not kept.any():
         why, text = " ".join(table.notes.sentences()), layout.without_numbers(table)
         hint = f"No cell is a number in {listed(text)}: use --categorical or --drop. " if text else ""
+        if layout.target is not None and np.isinf(y).all():
+            hint = f"No cell of the target {quoted(layout.target.name)} is a number: choose another. "
         raise InputError(
             f"{table.path}: no row is left that has the target and all features. {hint}Notes: {why}"
         )

@@ -10,7 +10,7 @@ from itergp.data.holes import Holes
 from itergp.errors import InputError, StorageError
 from itergp.tables.columns import chosen_columns, hint
 from itergp.tables.dates import AUTO
-from itergp.tables.faults import Faults, check_numbers, listed
+from itergp.tables.faults import LEAVING, Faults, check_numbers, listed, quoted
 from itergp.tables.feature import MISSING, Feature, feature_of
 from itergp.tables.numbers import DECIMALS
 from itergp.tables.table import DATES, DAY_FIRST, INDEX, NUMBERS, TEXT, Head, Table
@@ -20,7 +20,7 @@ TAKEN_AS_KNOWN = (
     "known: intervals of such rows can be far too narrow. Fit it again."
 )
 VERSION = 3
-ADVICE = "It was one in the fit. --skip-bad leaves such rows out."
+ADVICE = f"It was one in the fit.{LEAVING}"
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,11 @@ class Choice:
     def of(self, head: Head) -> tuple[int, set[int], dict[int, str]]:
         """The places of the target, of what is left out, and of the features with what they are."""
         y, dropped, text = chosen_columns(head, self.target, self.drop, self.categorical, self.groups)
+        if y in head.dates:
+            raise InputError(
+                f"--target is {quoted(head.names[y])}, which holds dates; expected a column of numbers. To "
+                "predict when, add a column with the days since some day, and name that."
+            )
         kept = [j for j in range(len(head.names)) if j != y and j not in dropped]
         kinds = {j: TEXT if j in text else _kind(head, j) for j in kept}
         return y, dropped, kinds
@@ -59,6 +64,8 @@ class Layout:
     dropped: tuple[str, ...] = ()
     missing: str = "refuse"  # what is done about missing values: refuse, drop or impute
     decimal: str | None = None  # how the file used for fitting wrote decimals, where another does not tell
+    # inputs in use that say where a value is missing: of a finished model, and read off the fit
+    told: frozenset[str] | None = None
 
     @staticmethod
     def of(table: Table, target: str, *others: Any, **options: Any) -> "Layout":
@@ -126,6 +133,24 @@ class Layout:
             start += len(feature.inputs)
         return Holes(tuple(found)) if found else None
 
+    def knowing(self, holes: Holes | None) -> "Layout":
+        """The same, with what the fit found about inputs that may be missing; early models have none."""
+        if holes is None:
+            return self
+        inputs = self.inputs
+        flags = (hole.flag for hole in holes.columns if hole.told and hole.flag is not None)
+        return replace(self, told=frozenset(inputs[flag] for flag in flags))
+
+    def outcome(self) -> list[str]:
+        """Sentences about the columns that lacked values in the fit: whether an input says where."""
+        if self.told is None:
+            return []
+        found: dict[bool, list[str]] = {True: [], False: []}
+        for feature in self.features:
+            if feature.holes and feature.hole.flag is not None:
+                found[feature.absent in self.told].append(feature.name)
+        return [f"{listed(names)}: {SAID[told]}." for told, names in found.items() if names]
+
     # From a table to arrays.
 
     def X(self, table: Table, advice: str = ADVICE) -> np.ndarray:
@@ -150,7 +175,7 @@ class Layout:
             if feature.fill is None and not feature.holes:
                 missing |= absent
             elif absent.any():
-                _note_filled(table, feature, int(absent.sum()))
+                _note_filled(table, feature, int(absent.sum()), self.told)
             start = stop
         return X, missing & ~bad, bad
 
@@ -234,7 +259,9 @@ class Layout:
         j = self._target_place(table)
         assert j is not None
         if not skip_bad:
-            check_numbers(table, [j], "The target must be numbers. --skip-bad leaves such rows out.")
+            check_numbers(
+                table, [j], f"The target must be numbers: write numbers, or choose another.{LEAVING}"
+            )
         return table.numbers(j).values
 
     def without_numbers(self, table: Table) -> list[str]:
@@ -338,12 +365,21 @@ def _note(table: Table, dropped: Iterable[int], found: dict[int, Feature | None]
             table.notes.add(("date", j), f"{feature.name!r} is a date, used as: {parts}.")
 
 
-TOLD = ". If held-out errors ask for it, an input says where."
+# whether an input says where values are missing
+SAID = {
+    True: "an input says where values are missing",
+    False: "no input says where values are missing, since held-out errors did not ask for one",
+}
 
 
-def _note_filled(table: Table, feature: Feature, count: int) -> None:
+def _note_filled(table: Table, feature: Feature, count: int, told: frozenset[str] | None) -> None:
     said = f"{feature.name!r} has missing values ({{count}}): those of similar rows stand for them"
-    said += TOLD if feature.hole.flag is not None else "; the fit had none."
+    if feature.hole.flag is None:
+        said += "; the fit had none."
+    elif told is None:  # the fit will find it out
+        said += ". If held-out errors ask for it, an input says where."
+    else:
+        said += f"; {SAID[feature.absent in told]}."
     table.notes.add(("missing", feature.name), said, count)
     if feature.fill is not None:
         table.notes.add(("filled in", ""), TAKEN_AS_KNOWN)

@@ -1,13 +1,13 @@
 """The columns of a table as a reader knows them: numbers, and categories that were made into columns of their
 own."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from itergp.data.categories import features_of
-from itergp.data.holes import Holes
+from itergp.data.holes import Hole, Holes
 from itergp.fitted.units import Scaling
 
 MISSING = "missing"
@@ -50,7 +50,7 @@ def columns(
     holes: Holes | None = None,
 ) -> list[Column]:
     """In the order of their most relevant input; those that say whether a column is missing are no columns of
-    their own."""
+    their own, and count with that column."""
     holes = Holes(()) if holes is None else holes
     flags = holes.flags
     inputs = np.setdiff1d(np.arange(X.shape[1]), list(flags))
@@ -59,7 +59,7 @@ def columns(
     hole_of = {j: k for k, hole in enumerate(holes.columns) for j in hole.values}
     own = {hole.flag for hole in holes.columns if hole.own}
     found, seen = [], set()
-    for j in order:
+    for j in (_shown_by(j, order, flags) for j in order):
         if feature[j] in seen:
             continue
         seen.add(feature[j])
@@ -68,6 +68,14 @@ def columns(
         one = _column(X, scaling, names, numbers, own)
         found.append(replace(one, flag=flag_of.get(first), hole=hole_of.get(first)))
     return found
+
+
+def _shown_by(j: int, order: Sequence[int], flags: Mapping[int, Hole]) -> int:
+    """The input itself; for one that says whether a column is missing, the most relevant value of that."""
+    if j not in flags:
+        return j
+    values = flags[j].values
+    return next((k for k in order if k in values), values[0])
 
 
 def _column(
