@@ -56,7 +56,7 @@ def described(fit: Fit, layout: Layout, path: Path) -> Values:
             "regime": regime(fit),
             "cluster": posterior.problem.gram.engine.activity() or None,
         },
-        "calibration": None if fit.calibration is None else _calibration(fit.calibration),
+        "calibration": None if fit.calibration is None else _calibration(fit.calibration, fit.learned),
         "learning": {
             "ended": fit.learning.ended.value,
             "iterations": fit.learning.iterations,
@@ -65,13 +65,13 @@ def described(fit: Fit, layout: Layout, path: Path) -> Values:
     }
 
 
-def _calibration(calibration: Calibration) -> Values:
+def _calibration(calibration: Calibration, learned: bool) -> Values:
     return {
         "units": calibration.units,
         "grouped": calibration.grouped,
         "factor": float(calibration.factor),
         "coverage": {str(level): float(calibration.coverage(level)) for level in LEVELS},
-        "sentence": sentence(calibration),
+        "sentence": sentence(calibration, learned),
     }
 
 
