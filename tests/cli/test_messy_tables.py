@@ -236,6 +236,42 @@ def test_the_exact_gp_is_factorised_once_for_all_blocks(folder, monkeypatch):
     np.testing.assert_allclose(np.delete(a, 2, axis=1), np.delete(b, 2, axis=1), rtol=1e-6)
 
 
+def test_what_refine_changes_beside_the_share_is_said_where_values_can_be_missing(tmp_path):
+    """Variances of rows that lack nothing fall by their computational part; those of others may fall by more,
+    as what a missing value could be is told by better predictions."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((150, 3))
+    cells = [[*map(repr, x.tolist()), repr(float(np.sin(3 * x[0]) + x[1] + 0.3 * x[2] ** 2))] for x in X]
+    lost = np.arange(150) % 5 == 0
+    for name, rows in (
+        ("whole.csv", cells),
+        ("t.csv", [["", *c[1:]] if m else c for c, m in zip(cells, lost, strict=True)]),
+    ):
+        (tmp_path / name).write_text("\n".join(map(",".join, [["a", "b", "c", "y"], *rows])))
+    out = tmp_path / "m.itergp"
+    how = ["--target", "y", "--kernel", "matern32", "--budget", "10 actions"]
+    fit = ["fit", tmp_path / "t.csv", *how, "--missing", "impute", "--out", out]
+    said = "`refine` can change their variance by more"
+
+    def heard(*arguments):
+        return said in " ".join(succeed(*arguments).stdout.split())
+
+    assert heard(*fit)
+    assert heard("report", out, "--json")
+    share = ["--share", "--out", tmp_path / "p.csv"]
+    assert heard("predict", out, tmp_path / "t.csv", *share)
+    assert not heard("predict", out, tmp_path / "whole.csv", *share)
+    model = IterGPRegressor.load(out).set_params(neighbours=0)  # which leaves more to refine
+    new = next(Inputs(tmp_path / "t.csv", None, model.table_).blocks(200)).X
+    before, model = model.decompose(new), model.refine("150 actions")
+    fell = before.combined - model.decompose(new).combined
+    assert (fell - before.computational)[~lost].max() < 1e-6 * before.combined.max()
+    assert (fell - before.computational)[lost].max() > 0.01 * before.combined.max()
+    model.save(out)
+    assert not heard("info", out)  # nothing is left to refine
+    assert not heard("fit", tmp_path / "whole.csv", *how, "--out", out)
+
+
 @pytest.mark.parametrize("varies", [False, True])
 def test_the_noise_of_predictions_is_said_to_be_the_same_in_every_row_only_where_it_is(tmp_path, varies):
     """The mean is that of `decompose`, row by row; what a missing value could be is none of it."""

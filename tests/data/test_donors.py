@@ -56,6 +56,31 @@ def test_a_value_that_others_tell_is_known_and_one_that_they_do_not_is_not():
     assert filled(lacking(new, 0, 1), donors, f)[1].mean() == pytest.approx(1.0, abs=0.3)
 
 
+@pytest.mark.parametrize("size", [30.0, 1e5])
+@pytest.mark.parametrize("column", [0, 1, 4], ids=["what is missing", "what tells it", "what says nothing"])
+def test_one_gross_outlier_changes_nothing_of_what_stands_for_values(size, column):
+    """Not who is alike, nor what they have: as where this row is not there."""
+    X, new, f = rows(800, 5, seed=18), rows(300, 5, seed=19), (lambda X: X[:, 0], certain)
+    without, far = filled(lacking(new, 0), Donors.among(TWO, X), f), X.copy()
+    far[5, column] = size
+    out, extra = filled(lacking(new, 0), Donors.among(TWO, far), f)
+    assert np.sqrt(np.mean((out[:, 0] - new[:, 0]) ** 2)) < 0.15
+    np.testing.assert_allclose(out[:, 0], without[0][:, 0], atol=0.2)
+    assert extra.mean() == pytest.approx(without[1].mean(), rel=0.1)
+
+
+def test_a_gross_outlier_does_not_stand_for_values_that_nothing_else_tells():
+    """Where all other inputs are missing too, or say nothing: any row may be a donor."""
+    rng = np.random.default_rng(20)
+    X, new = rng.standard_normal((400, 4)), np.full((1, 4), np.nan)
+    X[5] = 1e6
+    donors = Donors.among(Holes(tuple(Hole((j,)) for j in range(4))), X)
+    out, extra = filled(new, donors, (lambda X: X.sum(axis=1), certain))
+    assert np.abs(out).max() < 1.0
+    assert extra[0] == pytest.approx(4.0, rel=0.6)  # of four standard normal values
+    assert np.abs(donors.centre).max() < 0.3
+
+
 def test_inputs_that_say_nothing_do_not_make_donors_agree():
     """As many inputs as rows, all noise: a regression reproduces every value, and knows none."""
     rng = np.random.default_rng(5)

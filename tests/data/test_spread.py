@@ -6,7 +6,7 @@ import pytest
 
 from itergp import IterGPRegressor, Matern32
 from itergp.data.rows import Rows
-from itergp.data.spread import DOMINATED, centre_and_spread
+from itergp.data.spread import DOMINATED, centre_and_spread, fences
 from itergp.fitted.units import Scaling
 from itergp.learning.parameters import RANGES, Space
 
@@ -102,3 +102,24 @@ def test_the_unit_of_a_target_is_its_standard_deviation_always():
     scaling = Scaling.of(y, y)
     np.testing.assert_array_equal(scaling.y_scale, y.std(axis=0))
     assert scaling.x_scale[1] < 2.0
+
+
+@pytest.mark.parametrize("n", [20, 100, 3000])
+def test_fences_leave_out_what_is_far_from_all_others_and_nothing_else(n):
+    rng = np.random.default_rng(9)
+    for x in (rng.standard_normal(n), rng.uniform(1e6, 1e6 + 1, n)):
+        low, high = fences(x)
+        assert ((low <= x) & (x <= high)).mean() >= 0.95
+        far = x.copy()
+        far[3], far[7] = x.max() + 30 * x.std(), x.min() - 1e9
+        np.testing.assert_array_equal(np.flatnonzero((far < fences(far)[0]) | (far > fences(far)[1])), [3, 7])
+    low, high = fences(np.exp(1.2 * rng.standard_normal(n)))
+    assert low < 0
+    assert high > np.exp(1.2 * 1.5)
+
+
+def test_fences_keep_values_that_are_rare_where_most_are_equal_and_few_values():
+    rare = np.zeros(1000)
+    rare[:7] = 1.0
+    for x in (rare, np.r_[np.zeros(19), 1e9][:19], np.array([1.0, 1e9]), np.array([]), np.ones(50)):
+        assert fences(x) == (-np.inf, np.inf)

@@ -93,6 +93,22 @@ def test_a_value_that_was_never_missing_in_the_fit_may_be_in_new_rows(tmp_path):
     np.testing.assert_array_equal(plain.predict(new[~lost]), model.predict(new[~lost]))
 
 
+def test_one_gross_outlier_in_a_column_that_lacked_nothing_changes_no_stand_ins(tmp_path):
+    """b tells a, and one a is 99999: errors were twice as large, and intervals too."""
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((1300, 3))
+    X[:, 1] = X[:, 0] + 0.3 * X[:, 1]
+    y = 1.5 * X[:, 0] + X[:, 2] + 0.3 * rng.standard_normal(1300)
+    found, new = [], np.where([True, False, False], np.nan, X[300:])
+    for value in (X[5, 0], 99999.0):
+        X[5, 0] = value
+        model = fitted(tmp_path / "t.csv", X[:300], y[:300], kernel="matern52")
+        mean, std = model.predict(new, return_std=True)
+        found.append((np.sqrt(np.mean((y[300:] - mean) ** 2)), np.median(std)))
+        assert inside(model, new, y[300:]).mean() > 0.95
+    np.testing.assert_allclose(found[1], found[0], rtol=0.1)
+
+
 def columns_of_which_one_says_nothing(n, seed):
     """y does not depend on a, but is larger where that is missing: donors cannot tell it."""
     rng = np.random.default_rng(seed)

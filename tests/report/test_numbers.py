@@ -12,10 +12,12 @@ from sklearn.metrics import r2_score, root_mean_squared_error
 from itergp import RBF, IterGPRegressor, MaxActions, Status, metrics
 from itergp.errors import InputError
 from itergp.fitted import points, shares as share
+from itergp.fitted.calibration import sentence
 from itergp.fitted.seen import positions
 from itergp.learning.parameters import NOISE_FREE, RANGES
 from itergp.posterior.uncertainty import taken_apart
 from itergp.report import numbers
+from itergp.report.page.card import card
 from itergp.report.page.page import render
 
 N, TEST, ACTIONS, NEAR = 90, 40, 24, 5
@@ -80,7 +82,32 @@ def test_the_last_position_is_the_model_as_it_predicts(model, tested):
         "source": "test data",
         "count": TEST,
         "note": f"All {TEST} rows of the test data.",
+        "learned_from": False,
     }
+
+
+def test_intervals_are_called_too_wide_only_by_rows_that_taught_nothing():
+    """One error in a hundred is gross, so 95 % intervals hold about 99 %; but rows from which the kernel was
+    learned hold more often than new ones do."""
+    rng = np.random.default_rng(3)
+    inputs = rng.uniform(-1, 1, (1200, 1))
+    y = np.sin(3 * inputs[:, 0]) + 0.1 * rng.standard_normal(1200) + 5.0 * (np.arange(1200) % 100 == 7)
+    learned = IterGPRegressor(kernel="matern52").fit(inputs[:600], y[:600])
+    given = IterGPRegressor(kernel=learned.kernel_, noise=learned.noise_, learn=False)
+    given.fit(inputs[:600], y[:600])
+    wide, optimistic = "They are wider than needed.", "the kernel was learned from them too"
+    for model, data, said in (
+        (learned, (inputs[600:], y[600:]), wide),
+        (given, (), wide),
+        (learned, (), optimistic),
+    ):
+        values = numbers(model.fit_, *data)
+        assert values["targets"][0]["metrics"]["coverage"][-1] > 0.98
+        assert said in values["verdict"][0]
+        assert (wide in values["verdict"][0]) == (said == wide)
+        assert values["points"]["learned_from"] == (said == optimistic)
+        assert (optimistic in sentence(model.calibration_, model.fit_.learned)) == (model is learned)
+        assert (optimistic in card(model.fit_)) == (model is learned)
 
 
 def test_a_position_is_a_model_with_so_many_actions(tested):

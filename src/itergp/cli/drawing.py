@@ -169,6 +169,8 @@ def _more_lines(values: Values) -> Iterable[str]:
             f"`refine` can lower this variance by the computational share, {percent(share['share'])}, and "
             "no further."
         )
+    if share["beside"] is not None:
+        yield share["beside"]
     if acting is not None:
         neighbours = " before neighbours" if share["neighbours"] else ""
         yield (
@@ -209,7 +211,8 @@ def _share_of_predictions(share: Values | None) -> str:
         "neighbours": f"what {share['by_neighbours']} neighbours would remove",
     }
     where = how.get(share["kind"], "bounds from passes over the kernel matrix")
-    return f"{_amount(share)} of the latent variance ({where})"
+    beside = "" if share["beside"] is None else f". {share['beside']}"
+    return f"{_amount(share)} of the latent variance ({where}){beside}"
 
 
 def _interval(level: float, interval: Values) -> str:

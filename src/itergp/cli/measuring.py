@@ -12,12 +12,13 @@ from scipy.special import ndtri
 from itergp.data.spread import CONSTANT
 from itergp.fitted import choice, predictions as predicted
 from itergp.fitted.calibration import LEVELS, Calibration, sentence
+from itergp.fitted.filling import lacking
 from itergp.fitted.fit import Fit
 from itergp.fitted.price import affordable_passes, seconds_for
 from itergp.fitted.regime import regime
 from itergp.fitted.relevance import relevances
 from itergp.fitted.seen import Seen, look
-from itergp.fitted.shares import Share
+from itergp.fitted.shares import Share, changing
 from itergp.fitted.units import Parts
 from itergp.limits import DENSE_ROWS
 from itergp.posterior.bounds import batches
@@ -55,7 +56,7 @@ def described(fit: Fit, layout: Layout, path: Path) -> Values:
             "regime": regime(fit),
             "cluster": posterior.problem.gram.engine.activity() or None,
         },
-        "calibration": None if fit.calibration is None else _calibration(fit.calibration),
+        "calibration": None if fit.calibration is None else _calibration(fit.calibration, fit.learned),
         "learning": {
             "ended": fit.learning.ended.value,
             "iterations": fit.learning.iterations,
@@ -64,13 +65,13 @@ def described(fit: Fit, layout: Layout, path: Path) -> Values:
     }
 
 
-def _calibration(calibration: Calibration) -> Values:
+def _calibration(calibration: Calibration, learned: bool) -> Values:
     return {
         "units": calibration.units,
         "grouped": calibration.grouped,
         "factor": float(calibration.factor),
         "coverage": {str(level): float(calibration.coverage(level)) for level in LEVELS},
-        "sentence": sentence(calibration),
+        "sentence": sentence(calibration, learned),
     }
 
 
@@ -153,6 +154,7 @@ class Predicting:
         self.sums = dict.fromkeys(("std", "noise_std", *SUMMED), 0.0)
         self.noise = math.inf, -math.inf  # the least and the most standard deviation of any row
         self.predicted = 0  # rows
+        self.lacking = False  # whether any of them lacks a value
         self.parts: Parts | None = None  # of the first block, for how they were found
 
     @property
@@ -189,6 +191,7 @@ class Predicting:
         least, most = self.noise
         self.noise = min(least, float(noise.min())), max(most, float(noise.max()))
         self.predicted += len(X)
+        self.lacking |= lacking(self.fit, X)
         return {name: found[name] for name in self.columns}
 
     def _add(self, parts: Parts) -> None:
@@ -207,17 +210,18 @@ class Predicting:
             "level": self.level,
             "interval": {"method": self.interval, "ends_in_std": list(self.ends)},
             "cluster": self._engine.activity() or None,
-            "computational_share": None if self.parts is None else share_values(self._share(self.parts)),
+            "computational_share": None if self.parts is None else self._share(self.parts),
         }
 
     def _mean(self, name: str) -> float | None:
         return self.sums[name] / self.predicted if self.predicted else None
 
-    def _share(self, parts: Parts) -> Share:
+    def _share(self, parts: Parts) -> Values:
         """Of all rows, so that no choice of them adds an error."""
         total = self.sums["combined"]
         value, lower, upper = (self.sums[name] / total if total > 0 else 0.0 for name in SUMMED[1:])
-        return Share(value, 0.0, lower, upper, parts.method, self.predicted, parts.neighbours, 0)
+        found = Share(value, 0.0, lower, upper, parts.method, self.predicted, parts.neighbours, 0)
+        return share_values(found) | {"beside": changing(self.fit) if self.lacking else None}
 
 
 def _ends(fit: Fit, level: float, interval: str) -> tuple[float, float]:
@@ -252,6 +256,7 @@ def measured(fit: Fit) -> Values:
         "held_out": int(seen.points.rows.size),
         "passes": seen.share.passes,
         "neighbours": fit.neighbours,
+        "beside": changing(fit),
         "global_actions": None if before is None else share_values(before),
     }
     return {

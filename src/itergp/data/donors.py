@@ -15,6 +15,9 @@ distribution). Where held-out rows say that v + spread is too small by some fact
     extra = factor (v + spread) - v
 
 more variance than one of a row that lacks nothing.
+
+A gross outlier (99999 among single digits) stands for nothing, and where it tells another value, it counts as
+one that is just not gross. A single one would else decide the regression, and with it who is alike.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,6 +28,7 @@ import numpy as np
 
 from itergp.data.holes import Hole, Holes
 from itergp.data.matching import AT_ONCE, DONORS, Search
+from itergp.data.spread import fences
 from itergp.validate import Array
 
 MOST = 1000  # rows among which donors are sought
@@ -76,10 +80,17 @@ class Donors:
         return self.holes.missing(self.X)
 
     @cached_property
+    def ends(self) -> tuple[Array, Array]:
+        """(inputs,) each: values below and above these are gross outliers."""
+        low, high = np.array([fences(x[~np.isnan(x)]) for x in self.X.T]).reshape(-1, 2).T
+        return low, high
+
+    @cached_property
     def centre(self) -> Array:
         """(inputs,): means of those that are known."""
         known = ~np.isnan(self.X)
-        return np.where(known, self.X, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        within = np.where(known, np.clip(self.X, *self.ends), 0.0)
+        return within.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
 
     @cached_property
     def common(self) -> set[bytes]:
@@ -100,11 +111,14 @@ class Donors:
         """Where rows lack values, the mean of all stands for them."""
         return np.where(np.isnan(X), self.centre, X)
 
+    def within(self, X: Array) -> Array:
+        """The same, and no outlier is farther away than its end."""
+        return np.clip(self.whole(X), *self.ends)
+
     def values(self, pattern: Array, X: Array) -> Array:
         """(m, K, inputs): what the donors of rows have where these, with this pattern, have nothing."""
-        lacking, rows = self.holes.of(pattern), self._having(pattern)
+        lacking, rows, X = self.holes.of(pattern), self._having(pattern), self.within(X)
         if pattern.size > FEW_COLUMNS and len(lacking) > 1 and pattern.tobytes() not in self.common:
-            X = self.whole(X)
             return _any_order([self.by_column[j](X) for j in np.flatnonzero(pattern)])
         if len(rows) >= DONORS or len(lacking) == 1:
             return self._search(rows, lacking, lacking)(X)
@@ -114,12 +128,16 @@ class Donors:
         return _any_order([self._search(self._having(one), [hole], lacking)(X) for one, hole in each])
 
     def _having(self, pattern: Array) -> Array:
-        """Rows that lack none of these columns."""
-        return np.flatnonzero(~self.missing[:, pattern].any(axis=1))
+        """Rows that lack none of these columns, and have no outlier there."""
+        holes = self.holes.of(pattern)
+        low, high = (end[_values(holes)] for end in self.ends)
+        values = self.X[:, _values(holes)]
+        beyond = ((values < low) | (values > high)).any(axis=1)
+        return np.flatnonzero(~(self.missing[:, pattern].any(axis=1) | beyond))
 
     def _search(self, rows: Array, asked: list[Hole], lacking: list[Hole]) -> "Search":
         """Among these rows, by the inputs that are there."""
-        theirs, absent = self.whole(self.X[rows]), _inputs(lacking)
+        theirs, absent = self.within(self.X[rows]), _inputs(lacking)
         return Search.of(theirs, [j for j in range(self.X.shape[1]) if j not in absent], _values(asked))
 
 
@@ -165,7 +183,7 @@ def filled_alike(X: Array, some: Array, extra: Array, donors: Donors) -> tuple[A
         known = np.flatnonzero(missing[some, j])
         known = known[:: -(-known.size // ALIKE)]  # from all over the table, which may be in order
         theirs = some[known]
-        nearest = donors.by_column[j].nearest(donors.whole(X[others]), donors.whole(X[theirs]))
+        nearest = donors.by_column[j].nearest(donors.within(X[others]), donors.within(X[theirs]))
         out[others[:, None], hole.values] = out[theirs[nearest][:, None], hole.values]
         if hole.flag is not None:
             out[others, hole.flag] = float(hole.told)

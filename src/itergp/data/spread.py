@@ -1,4 +1,4 @@
-"""The scale of a feature: its standard deviation, unless a few outliers dominate it."""
+"""The scale of a feature: its standard deviation, unless a few outliers dominate it. What an outlier is."""
 
 import numpy as np
 
@@ -31,6 +31,17 @@ def centre_and_spread(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if near is not None:
             centre[j], spread[j], largest[j] = near.mean(), near.std(), np.abs(near).max()
     return unit * centre, np.where(spread > CONSTANT * largest, unit * spread, 1.0)
+
+
+def fences(x: np.ndarray) -> tuple[float, float]:
+    """Values beyond these are gross outliers, at most a few at each end: they are farther from all others
+    than these are from each other. Where nearly all are equal there are none: the rare ones say most."""
+    few = max(1, int(FEW * x.size))
+    if x.size < ROWS:
+        return -np.inf, np.inf
+    others = np.partition(x, (few, x.size - 1 - few))
+    low, high = float(others[few]), float(others[x.size - 1 - few])
+    return (low - (high - low), high + (high - low)) if high > low else (-np.inf, np.inf)
 
 
 def binary_unit(A: np.ndarray) -> np.ndarray:

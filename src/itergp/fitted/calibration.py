@@ -18,6 +18,7 @@ from itergp.validate import Array
 
 LEVELS = (0.5, 0.8, 0.95, 0.99)  # that are shown
 ROUNDING = 1e-9  # of sums of weights, and of 2 / (1 - level)
+OPTIMISTIC = "; the kernel was learned from them too, so new ones may be inside less often"
 ROUNDED = 0.5  # units: numbers of rows differ by whole ones
 
 
@@ -90,15 +91,16 @@ def needed(level: float) -> int:
     return math.ceil(2.0 / (1.0 - level) * (1.0 - ROUNDING)) - 1
 
 
-def sentence(calibration: Calibration) -> str:
-    """What it says, for a reader; of several targets, the one that is farthest off."""
+def sentence(calibration: Calibration, learned: bool) -> str:
+    """What it says, for a reader; of several targets, the one that is farthest off. It is optimistic where
+    the kernel was learned from the held-out rows too."""
     worst = int(np.abs(np.log(np.atleast_1d(calibration.factor))).argmax())
     held, factor = (np.atleast_1d(v)[worst] for v in (calibration.coverage(0.95), calibration.factor))
     several = " for the worst target" if calibration.factor.size > 1 else ""
     what = counted(calibration.units, "group" if calibration.grouped else "row")
     return (
         f"95 % intervals contain {percent(float(held))} of {what}; errors are {float(factor):.3g} times the "
-        f"standard deviations{several}"
+        f"standard deviations{several}{OPTIMISTIC if learned else ''}"
     )
 
 

@@ -23,9 +23,14 @@ def filled_in(fit: Fit, X: Array) -> tuple[Array, Array | float]:
     if fit.donors is None:
         return X, 0.0
     refuse_outside(fit.donors.holes, X)
-    if not fit.donors.holes.missing(X).any():
+    if not lacking(fit, X):
         return X, 0.0
     return filled(X, fit.donors, belief(fit))
+
+
+def lacking(fit: Fit, X: Array) -> bool:
+    """Whether any value is missing."""
+    return fit.donors is not None and bool(fit.donors.holes.missing(X).any())
 
 
 def lacked(fit: Fit) -> tuple[Array, Array]:

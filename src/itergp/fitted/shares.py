@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from itergp.errors import InputError
+from itergp.fitted.fit import Fit
 from itergp.fitted.formats import counted, percent
 from itergp.fitted.points import Points
 from itergp.fitted.price import affordable_passes
@@ -23,6 +24,15 @@ from itergp.posterior.uncertainty import (
 )
 
 FEW = 40  # points of an estimate
+GUESSED = (
+    "In new rows with missing values, what these could be counts as mathematical, and changes with the "
+    "predictions: `refine` can change their variance by more than the computational part."
+)
+
+
+def changing(fit: Fit) -> str | None:
+    """What more actions change beside the computational part, if anything can be missing."""
+    return GUESSED if fit.donors is not None and not is_exact(fit.shared) else None
 
 
 @dataclass(frozen=True)

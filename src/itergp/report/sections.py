@@ -96,7 +96,8 @@ SECTIONS = (
         parts.interval_tables,
         "The share of points inside intervals of four levels, and where these end, in standard deviations "
         "from the mean. Gaussian intervals take the model at its word. Conformal ones end where held-out "
-        "training rows say, so they hold for new rows like these, whatever the distribution of the errors.",
+        "training rows say, so they hold for new rows like these, whatever the distribution of the errors; "
+        "somewhat less often where the kernel was learned from few of these rows for many features.",
         of_target={"intervals": quality.intervals},
     ),
     Section(

@@ -38,7 +38,12 @@ def numbers(
         "format": FORMAT,
         "title": title(subject.targets, fit.used_features),
         "versions": {"itergp": __version__, "numpy": np.__version__},
-        "points": {"source": points.source, "count": int(points.rows.size), "note": points.note},
+        "points": {
+            "source": points.source,
+            "count": int(points.rows.size),
+            "note": points.note,
+            "learned_from": points.source != "test data" and fit.learned,
+        },
         "share": share.share(subject),
         "more": share.more(subject),
         "path": share.path(subject),

@@ -3,6 +3,7 @@
 import numpy as np
 
 from itergp.fitted.formats import percent
+from itergp.fitted.shares import changing
 from itergp.posterior.uncertainty import is_exact
 from itergp.report.measure.subject import Subject, Target
 from itergp.report.page.text import Json
@@ -36,6 +37,8 @@ def share(subject: Subject) -> Json:
             " There are as many actions as rows: the computational part is due to rounding in float32 "
             "products."
         )
+    else:
+        about = " ".join(filter(None, [about, changing(subject.fit)]))
     return {
         "value": found.value,
         "error": found.error,

@@ -56,14 +56,21 @@ def _quality(values: Json, target: Json) -> str:
     return (
         f"{name}{r2}the typical error (RMSE) is {m['rmse'][-1]:.4g}, and {target['baseline']:.4g} if the "
         f"mean is predicted everywhere. The 95 % intervals contain {percent(m['coverage'][-1])} of "
-        f"{_where(values)}.{_calibrated(m['coverage'][-1], values['points']['count'])}"
+        f"{_where(values)}.{_calibrated(m['coverage'][-1], values['points'])}"
     )
 
 
-def _calibrated(coverage: float, count: int) -> str:
-    error = math.sqrt(0.95 * 0.05 / count)
+def _calibrated(coverage: float, points: Json) -> str:
+    """Errors of rows from which the kernel was learned are smaller than those of new rows, so they can show
+    that intervals are too narrow, and not that they are wide enough."""
+    error = math.sqrt(0.95 * 0.05 / points["count"])
     if coverage < 0.95 - SURPRISING * error:
         return " They are too narrow."
+    if points["learned_from"]:
+        return (
+            " They hold on these rows, but the kernel was learned from them too: new rows may be inside less "
+            "often."
+        )
     return " They are wider than needed." if coverage > 0.95 + SURPRISING * error else ""
 
 
@@ -92,7 +99,7 @@ def warnings(values: Json, shown: int) -> list[str]:
         if row["at_bound"]
     ]
     for target in values["targets"]:
-        text = _calibrated(target["metrics"]["coverage"][-1], values["points"]["count"])
+        text = _calibrated(target["metrics"]["coverage"][-1], values["points"])
         if text == " They are too narrow.":
             held = percent(target["metrics"]["coverage"][-1])
             found.append(

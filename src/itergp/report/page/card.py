@@ -53,7 +53,7 @@ def facts(fit: Fit) -> list[tuple[str, str]]:
     if share is not None:
         found.insert(3, ("computational", f"{share.amount} of the variance at held-out rows"))
     if fit.calibration is not None:
-        found.insert(3, ("held-out", sentence(fit.calibration)))
+        found.insert(3, ("held-out", sentence(fit.calibration, fit.learned)))
     if "total" in fit.timings:
         found.insert(3, ("seconds", f"{fit.timings['total']:.1f}"))
     chosen = choice.sentence(choice.rows(fit.trace.candidates))
