@@ -5,6 +5,7 @@ import csv
 import gzip
 import json
 import os
+import shlex
 import tracemalloc
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from itergp import InputError, MemoryLimitError, StorageError
 from itergp.tables import Layout, csv_text, read_table, write_table
+from itergp.tables.faults import quoted
 
 PLAIN = "a,b,y\n1,2,3\n4.5,-6,7e1\n"
 NUMBERS = np.array([[1, 2, 3], [4.5, -6, 70]])
@@ -540,3 +542,13 @@ def test_names_that_count_the_columns_are_asked_about(tmp_path):
     with pytest.raises(InputError, match=r"line 1: the cells count the columns, .*--header or --no-header"):
         read_table(path)
     assert len(read_table(path, header=True).columns[0]) == 3
+
+
+@pytest.mark.parametrize("name", ["y", "a b", 'it\'s "x", ok', "$HOME", "größe"])
+def test_a_name_in_a_message_can_be_pasted_into_a_shell(name):
+    assert shlex.split(quoted(name)) == [name]
+
+
+def test_a_name_in_a_message_has_no_control_characters():
+    """A terminal would obey them."""
+    assert quoted("a\x1b[31mb\nc").isprintable()

@@ -80,7 +80,10 @@ def listed(names: Sequence[str]) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name in quotes, as a shell takes it: Python's escapes could not be pasted there."""
+    """A name in quotes, as a shell takes it: Python's escapes could not be pasted there. Names with control
+    characters are escaped nonetheless, since a terminal would obey them."""
+    if not name.isprintable():
+        return repr(name)
     found = shlex.quote(name)
     return f"'{name}'" if found == name else found
 
