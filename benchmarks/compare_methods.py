@@ -21,7 +21,7 @@ INDUCING = 512
 BATCH = 5000  # test rows that are predicted at a time
 THREADS = 2
 MANY = 1_000_000  # rows beyond which trees are fewer, so that boosting ends
-LEAVES, CHECKED = (1, 5), 50_000  # rows of a leaf to choose from, and the rows up to which the forest chooses
+LEAVES, CHECKED = (1, 5), 50_000  # rows of a leaf that a forest chooses from, up to so many rows
 SMOOTHNESS, SUBSET = (0.5, 1.5, 2.5), 2000  # of a Matern kernel; rows by which Vecchia's is chosen
 COSTLY = ("vecchia", "sgpr", "svgp")  # minutes each on medium sets: these wait for the others
 
@@ -126,13 +126,12 @@ def catboost(X, y, _):
     held_out = np.random.default_rng(0).permutation(len(y)) % 10 == 0
     how = {
         "loss_function": "RMSEWithUncertainty",
-        "learning_rate": 0.1,
         "thread_count": THREADS,
         "random_seed": 0,
         "verbose": False,
         "allow_writing_files": False,
     }
-    most = 5000 if len(y) <= MANY else 500
+    most = 15_000 if len(y) <= CHECKED else 5000 if len(y) <= MANY else 500
     first = CatBoostRegressor(**how, iterations=most, early_stopping_rounds=50)
     first.fit(X[~held_out], y[~held_out], eval_set=(X[held_out], y[held_out]))
     model = CatBoostRegressor(**how, iterations=max(1, first.tree_count_)).fit(X, y)
@@ -304,8 +303,8 @@ METHODS = {
     "catboost": Method(
         catboost,
         "CatBoost, Gaussian",
-        "`RMSEWithUncertainty`, learning rate 0.1, as many trees, of at most 5,000 (500 beyond a million "
-        "rows), as a tenth of the rows asks for (early stopping after 50), then fitted to all rows",
+        "`RMSEWithUncertainty`, as many trees, of at most 15,000 (5,000 beyond 50,000 rows, 500 beyond a "
+        "million), as a tenth of the rows asks for (early stopping after 50), then fitted to all rows",
         ("catboost",),
     ),
     "gpr": Method(
