@@ -26,6 +26,7 @@ from itergp.estimator.schedules import (
     Machine,
     affordable_block,
     default_schedule,
+    learning_seconds,
     policy_by_the_clock,
     reaches_exact,
 )
@@ -158,6 +159,19 @@ def test_learning_gets_its_share_of_the_seconds_and_the_inference_the_rest(clock
     assert model.status_ in (Status.BUDGET, Status.ACTIONS_EXHAUSTED, Status.PRECISION_LIMIT)
     IterGPRegressor(kernel="matern32", budget="10 actions").fit(data.X, data.y)
     assert asked[1] is None
+
+
+def test_learning_gets_more_where_actions_that_need_no_pass_leave_it():
+    """A hundred thousand rows are acted on in seconds, three million are not."""
+    assert learning_seconds("auto", 50_000, 60.0) == pytest.approx(36.0)
+    assert 42.0 < learning_seconds("auto", 70_000, 60.0) < 60.0
+    assert 48.0 < learning_seconds("auto", 200_000, 60.0) < 58.0
+    assert learning_seconds("auto", 3_000_000, 60.0) == pytest.approx(36.0)
+    assert learning_seconds("auto", 200_000, 5.0) == pytest.approx(3.0)
+
+
+def test_whoever_chose_a_policy_knows_what_it_needs():
+    assert learning_seconds("cg", 200_000, 60.0) == pytest.approx(36.0)
 
 
 def test_a_budget_that_is_over_at_once_leaves_a_model():

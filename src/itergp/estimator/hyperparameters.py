@@ -8,10 +8,10 @@ import numpy as np
 
 from itergp.data.rows import Rows
 from itergp.errors import InputError, LearningWarning
-from itergp.estimator.budgets import LEARNING_SHARE
 from itergp.estimator.clock import Clock
 from itergp.estimator.names import HETEROSCEDASTIC, ROBUST, Translated, free, is_learned
 from itergp.estimator.progress import Watch
+from itergp.estimator.schedules import learning_seconds
 from itergp.fitted.fit import Free, Noise
 from itergp.learning.candidates import Considered
 from itergp.learning.choosing import choose_rows
@@ -175,7 +175,7 @@ def _learned(
             how: dict[str, Any] = {
                 "seconds": None
                 if seconds is None
-                else LEARNING_SHARE * seconds / (1 + plan.varies + plan.robust),
+                else learning_seconds(plan.policy, plan.data.n, seconds) / (1 + plan.varies + plan.robust),
                 "seed": plan.seed,
                 "callback": watch.learned,
                 "compute": plan.compute,

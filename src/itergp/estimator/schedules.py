@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from itergp.errors import InputError
-from itergp.estimator.budgets import Budget, actions_in_memory
+from itergp.estimator.budgets import LEARNING_SHARE, Budget, actions_in_memory
 from itergp.fitted.price import COLUMN, PAIR
 from itergp.limits import EXACT_ROWS, PASS_ROWS
 from itergp.linalg.blas import blas_threads
@@ -38,6 +38,7 @@ LEAN_ROW = 0.05e-6  # the same where its product is not stored: in blocks of 128
 PROBING = 0.1  # of the time for the inference, for the pass that is timed before
 FIRST_PASS = 0.4  # of the time for the inference; a pass that the clock cuts is lost
 WITHOUT_PASS = 0.1  # the same for a block without one, of which there are many
+SPARE = 2.0  # times the seconds that actions without a pass should take: a machine may be busy
 BLOCK = 128
 EARLY = 32  # residuals before the second block, where the clock may end it there
 
@@ -99,6 +100,14 @@ def without_passes(n: int, budget: Budget) -> bool:
     """Whether a fit of so many rows acts on some of them only: no pass over K, linear in n. So also where the
     budget is a number of actions; one of passes, or another criterion, asks for passes."""
     return n > PASS_ROWS and (budget.stop is None or budget.actions is not None)
+
+
+def learning_seconds(policy: Any, n: int, seconds: float) -> float:
+    """Of the seconds of a fit, those for learning: a share, or more where inference will need less."""
+    if policy != "auto" or not without_passes(n, Budget(seconds=seconds)):
+        return LEARNING_SHARE * seconds
+    row = LEAN_ROW if large(n) else ROW
+    return max(LEARNING_SHARE * seconds, seconds - SPARE * row * n * default_actions(n))
 
 
 def _random_rows(n: int, budget: Budget) -> UnitVector:

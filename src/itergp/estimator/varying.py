@@ -11,10 +11,10 @@ import numpy as np
 
 from itergp.data.rows import Rows, places
 from itergp.errors import LearningWarning
-from itergp.estimator.budgets import LEARNING_SHARE
 from itergp.estimator.clock import Clock
 from itergp.estimator.hyperparameters import Hyperparameters, Plan, centred_rows, of_told
 from itergp.estimator.progress import Watch
+from itergp.estimator.schedules import learning_seconds
 from itergp.learning.candidates import Candidate, rescaled
 from itergp.learning.endings import Ending
 from itergp.learning.heldout import Scores
@@ -52,7 +52,8 @@ def varying(
         return found
     total = clock.budget.seconds
     spent = time.perf_counter() - clock.began
-    rounds, best = Rounds(None if total is None else max(1e-3, LEARNING_SHARE * total - spent)), found
+    limit = None if total is None else learning_seconds(plan.policy, plan.data.n, total)
+    rounds, best = Rounds(None if limit is None else max(1e-3, limit - spent)), found
     with ending(rounds), watch.interrupts.raised():
         for number in range(ROUNDS):
             after = _round(plan, best, data, rows, rounds, ROUNDS - number, watch)

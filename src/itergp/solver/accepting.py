@@ -15,6 +15,8 @@ from itergp.linalg.engines import Tick
 from itergp.linalg.products import lowered
 from itergp.solver.belief import Belief
 
+ROWS = 1024  # at a time, so that a block of actions stays in the cache
+
 
 def beginning(belief: Belief) -> "Accepted | AcceptedElsewhere":
     """What the next actions are added to."""
@@ -76,15 +78,22 @@ class Accepted:
     def _at_once(self, block: range, columns: range) -> None:
         belief = self.belief
         D, F = new_directions(belief, block)
+        some, z = slice(columns.start - block.start, columns.stop - block.start), belief.z
+        traces = np.zeros(len(columns))
         with blas_threads(1):  # on a busy machine, threads wait longer for each other than one would work
-            for j in columns:
-                # search direction with eta = 1, and K times it
-                d, f = D[:, j - block.start], F[:, j - block.start]
-                Nd = belief.problem.N * d
-                self.v += np.outer(d, belief.z[j])
-                self.r -= np.outer(f + Nd, belief.z[j])
-                self.variance -= f * f
-                self.trace_GA += float(d @ Nd)
+            for start in range(0, len(D), ROWS):
+                rows = slice(start, start + ROWS)
+                # search directions with eta = 1, and K times them; columns of the whole would be strided
+                D_T, F_T = np.ascontiguousarray(D[rows, some].T), np.ascontiguousarray(F[rows, some].T)
+                ND_T = belief.problem.N[rows] * D_T
+                traces += [d @ Nd for d, Nd in zip(D_T, ND_T, strict=True)]
+                self.variance[rows] = lowered(self.variance[rows], F_T.T)
+                F_T += ND_T
+                for d, f, j in zip(D_T, F_T, columns, strict=True):
+                    self.v[rows] += np.outer(d, z[j])
+                    self.r[rows] -= np.outer(f, z[j])
+        for trace in traces.tolist():
+            self.trace_GA += trace
 
     def _by_slabs(self, block: range, columns: range, tick: Tick) -> None:
         belief, z, front = self.belief, self.belief.z, self.belief.basis.remade

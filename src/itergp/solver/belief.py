@@ -302,14 +302,10 @@ def _extend_A(factor: Factor, basis: Basis, Q: Any, N: np.ndarray) -> Factor:
 
 
 def times_noise(N: np.ndarray, Q: Any) -> Any:
-    """N Q; in place for sparse actions, whose dense form is a new array already, unless it would be large."""
+    """N Q; sparse if Q is."""
     if isinstance(Q, np.ndarray):
         return N[:, None] * Q
-    if large(len(N)):
-        return sp.csc_array((Q.data * N[Q.indices], Q.indices, Q.indptr), shape=Q.shape)
-    NQ = Q.toarray()
-    NQ *= N[:, None]
-    return NQ
+    return sp.csc_array((Q.data * N[Q.indices], Q.indices, Q.indptr), shape=Q.shape)
 
 
 def trace_of_solve(factor: Factor, A: np.ndarray, rank: int) -> float:
