@@ -15,7 +15,7 @@ from itergp.linalg.blas import dense_threads
 from itergp.linalg.columns import Sums, Vectors
 from itergp.linalg.compute import fitting, require_bytes
 from itergp.linalg.low_rank import DiagonalPlusLowRank
-from itergp.linalg.products import PRODUCTS, Remade, large, lowered
+from itergp.linalg.products import PRODUCTS, Remade, lowered
 from itergp.solver.problem import Problem
 
 # Entries of Q^T K Q between two actions come from the product whose tau is below this share of the other's,
