@@ -176,7 +176,9 @@ def _by_a_batch(search: Search, held: HeldOut, finalists: list[Candidate]) -> Ca
     for one in finalists:
         if found and hurried():
             break
-        found.append(search.go_on(search.scored(one, held), held, _batch(search, held)))
+        # with a clock, only the first is asked how it was before: the others are compared with it after
+        before = one if found and search.seconds is not None else search.scored(one, held)
+        found.append(search.go_on(before, held, _batch(search, held)))
     best = chosen(found)
     if best.shares and search.d > 1 and not hurried():
         more = search.go_on(_apart(best, search.d), held, _batch(search, held))

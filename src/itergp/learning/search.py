@@ -136,7 +136,7 @@ class Search(Timed):
         """The candidate after more stages; where held-out rows say that it was better before, as it was.
         Without time to ask them, the likelihood is believed."""
         more = self.scored(self.learned(candidate, self.rows, make, ranges=ranges), held)
-        if more.held is not None:
+        if more.held is not None and candidate.held is not None:
             more = chosen([more, replace(candidate, objective=more.objective)], errors=DOUBT)
         return self.enter(more if np.isfinite(more.objective) else candidate)
 
