@@ -231,6 +231,17 @@ CALLS = {
         lambda m: m.interval(AT, method="bootstrap"),
         "method is 'bootstrap'; expected one of 'gaussian', 'conformal'",
     ),
+    "no levels": (lambda m: m.quantiles(AT, []), "levels is .*; expected probabilities, such as"),
+    "a level of a quantile in percent": (lambda m: m.quantiles(AT, [5, 95]), "levels has 5.0; expected prob"),
+    "a level of a quantile that is NaN": (lambda m: m.quantiles(AT, np.nan), "levels has nan; expected"),
+    "levels of quantiles as text": (lambda m: m.quantiles(AT, "median"), "levels is 'median'; expected"),
+    "levels in a table": (lambda m: m.quantiles(AT, [[0.5]]), "levels is an array of shape \\(1, 1\\)"),
+    "too few rows for a quantile": (
+        lambda m: m.quantiles(AT, [0.5, 0.01]),
+        "The quantile at level 0.01 needs 99 held-out rows, and there are 24",
+    ),
+    "an unknown method for quantiles": (lambda m: m.quantiles(AT, method="tree"), "method is 'tree'"),
+    "points with NaN for quantiles": (lambda m: m.quantiles(at(AT, (0, 0), np.nan)), "X contains NaN"),
     "no method": (lambda m: m.interval(AT, method=None), "method is None; expected one of"),
     "a conformal interval of the latent function": (
         lambda m: m.interval(AT, 0.5, include_noise=False, method="conformal"),

@@ -1,5 +1,5 @@
-"""`itergp predict --interval conformal` gives what Python gives; report and card show what held-out rows
-say."""
+"""`itergp predict --interval conformal` and `--quantiles` give what Python gives; report and card show
+what held-out rows say."""
 
 import csv
 import json
@@ -51,12 +51,27 @@ def test_the_columns_are_those_of_python(model, files):
     assert "conformal, from" in " ".join(said.output.split())
 
 
+def test_quantiles_have_columns_of_their_own(model, files):
+    arguments = ("predict", files / "model.itergp", files / "new.csv", "--quantiles", "0.1, 0.5,0.9")
+    values = json.loads(run(*arguments, "--json").stdout)["predictions"]
+    assert list(values) == ["mean", "std", "lower", "upper", "q0.1", "q0.5", "q0.9"]
+    found = np.stack([values[f"q{level}"] for level in (0.1, 0.5, 0.9)], axis=1)
+    np.testing.assert_allclose(found, model.quantiles(X[60:], [0.1, 0.5, 0.9]), rtol=1e-12)
+    lower, upper = model.interval(X[60:])  # beside them, as without them
+    np.testing.assert_allclose(values["lower"], lower, rtol=1e-12)
+    np.testing.assert_allclose(values["upper"], upper, rtol=1e-12)
+    assert run(*arguments).stdout.splitlines()[0] == "mean,std,lower,upper,q0.1,q0.5,q0.9"
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--interval", "bootstrap"], "--interval is 'bootstrap'; expected one of 'gaussian', 'conformal'"),
         (["--interval", "conformal", "--level", "0.99"], "60 rows were held out; a conformal interval"),
         (["--interval", "conformal", "--level", "1"], "--level is 1.0"),
+        (["--quantiles", "0.1;0.9"], "--quantiles is '0.1;0.9'; expected probabilities, such as 0.1,0.5,0.9"),
+        (["--quantiles", "5,95"], "--quantiles has 5.0; expected probabilities between 0 and 1"),
+        (["--quantiles", "0.01"], "The quantile at level 0.01 needs 99 held-out rows, and there are 60"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(files, options, words):

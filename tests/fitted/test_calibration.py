@@ -233,6 +233,59 @@ def test_whichever_of_exchangeable_groups_is_the_new_one_enough_of_its_rows_are_
     assert np.mean(shares) >= level - 1e-6
 
 
+# Quantiles.
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.lists(st.floats(-5, 5), min_size=3, max_size=60, unique=True), levels)
+def test_whichever_of_exchangeable_scores_is_the_new_one_the_right_share_is_below_a_quantile(values, level):
+    """To one of n + 1: in turn, each of them is the new one."""
+    values, below = np.array(values), 0
+    if len(values) - 1 < 1 / min(level, 1 - level) - 1:
+        return
+    for i in range(len(values)):
+        below += values[i] <= Calibration.of(np.delete(values, i)).quantiles(np.array([level]))[0]
+    assert abs(below - level * len(values)) <= 1 + 1e-9
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(0, 2**16), st.integers(20, 80), st.integers(1, 3))
+def test_quantiles_are_those_that_textbooks_define_with_one_row_more(seed, number, targets):
+    """Weibull's: the k-th of m has the level k / (m + 1). So have groups of one row."""
+    scores = np.random.default_rng(seed).standard_t(3, (number, targets))
+    asked = np.array([0.05, 0.3, 0.5, 0.95])
+    expected = np.quantile(scores, asked, axis=0, method="weibull")
+    np.testing.assert_allclose(Calibration.of(scores).quantiles(asked), expected, rtol=1e-12, atol=1e-12)
+    alone = Calibration.of(scores, np.arange(number)).quantiles(asked)
+    np.testing.assert_allclose(alone, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_large_group_counts_as_much_for_quantiles_as_a_small_one():
+    scores = np.concatenate([np.full(90, 7.0), np.arange(1.0, 10.0)])  # ten groups, one of 90 rows
+    found = Calibration.of(scores, np.concatenate([np.zeros(90), np.arange(1.0, 10.0)]))
+    above = found.quantiles(np.array([0.75]))[0]  # the level of 8.25 groups, of which 8 are up to 7
+    assert 7 < above < 8
+    assert found.quantiles(np.array([0.1]))[0] <= 2
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(0, 2**16), levels, levels)
+def test_quantiles_grow_with_the_level_and_lie_within_intervals(seed, one, other):
+    """An interval of level 1 - 2 u ends at the last score that is certain to leave out no more than u."""
+    found = Calibration.of(np.round(np.random.default_rng(seed).standard_t(2, 200), 1))  # some are equal
+    low, high = found.quantiles(np.sort([one, other]))
+    assert low <= high
+    tail = min(one, 1 - one)
+    if 0.01 < tail < 0.5:
+        scores = np.unique(found.scores)  # apart: equal ones let one end leave out what the other does not
+        apart = Calibration.of(scores)
+        if apart.units >= needed(1 - 2 * tail):
+            lower, upper = apart.reach(1 - 2 * tail)
+            inner = apart.quantiles(np.array([tail, 1 - tail]))
+            assert lower <= inner[0] + 1e-12
+            assert inner[1] <= upper + 1e-12
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 2**16), levels, levels, st.booleans())
 def test_intervals_grow_with_the_level(seed, one, other, grouped):
@@ -278,6 +331,42 @@ def test_an_interval_is_the_mean_and_as_many_standard_deviations_as_the_scores_s
     np.testing.assert_allclose(low, mean + ordered[3] * std, rtol=1e-9)  # floor(41 * 0.1) = 4
     np.testing.assert_allclose(high, mean + ordered[-4] * std, rtol=1e-9)
     np.testing.assert_array_equal(fitted.interval(AT, 0.8), fitted.interval(AT, 0.8, method="gaussian"))
+
+
+def test_quantiles_are_the_mean_and_as_many_standard_deviations_as_the_scores_say():
+    fitted, asked = model().fit(X, Y), [0.1, 0.5, 0.9]
+    mean, std = fitted.predict(AT, return_std=True)
+    z = np.quantile(left_out(X, Y, lambda i: [i]), asked, method="weibull")
+    found = fitted.quantiles(AT, asked)
+    assert found.shape == (6, 3)
+    np.testing.assert_allclose(found, mean[:, None] + std[:, None] * z, rtol=1e-8)
+    np.testing.assert_array_equal(fitted.quantiles(AT, 0.9), found[:, 2])
+    gaussian = fitted.quantiles(AT, np.array(asked), method="gaussian")
+    np.testing.assert_allclose(gaussian, norm.ppf(asked, mean[:, None], std[:, None]), rtol=1e-12)
+
+
+def test_each_target_has_quantiles_of_its_own():
+    both = np.stack([Y, -2 * Y + X[:, 0]], axis=1)
+    found = model().fit(X, both).quantiles(AT, [0.2, 0.7])
+    assert found.shape == (6, 2, 2)
+    for t in range(2):
+        alone = model().fit(X, both[:, t]).quantiles(AT, [0.2, 0.7])
+        np.testing.assert_allclose(found[:, t], alone, rtol=1e-8, atol=1e-8)
+    np.testing.assert_array_equal(model().fit(X, both).quantiles(AT, 0.7), found[..., 1])
+
+
+@pytest.mark.slow
+def test_quantiles_hold_where_errors_are_skewed_and_gaussian_ones_do_not():
+    """Of 20,000 new rows; 2,000 held-out scores have a standard error of at most 1.1 %."""
+    rng = np.random.default_rng(12)
+    x = rng.uniform(-1, 1, (22_000, 1))
+    y = np.sin(3 * x[:, 0]) + rng.exponential(1, 22_000)
+    fitted = IterGPRegressor().fit(x[:2000], y[:2000])
+    levels, new = np.array([0.05, 0.25, 0.5, 0.75, 0.95]), y[2000:, None]
+    below = (new <= fitted.quantiles(x[2000:], levels)).mean(axis=0)
+    assert np.abs(below - levels).max() < 0.035, below
+    gaussian = (new <= fitted.quantiles(x[2000:], levels, method="gaussian")).mean(axis=0)
+    assert np.abs(gaussian - levels).max() > 0.05, gaussian
 
 
 def test_calibrated_standard_deviations_have_the_factor_and_the_parts_of_the_variance_do_not():

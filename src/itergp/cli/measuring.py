@@ -2,6 +2,7 @@
 extrapolated."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -145,8 +146,19 @@ class Predicting:
     is measured if asked, and where that is free."""
 
     def __init__(
-        self, fit: Fit, level: float, rows: int, interval: str = "gaussian", share: bool = False
+        self,
+        fit: Fit,
+        level: float,
+        rows: int,
+        interval: str = "gaussian",
+        share: bool = False,
+        quantiles: Sequence[float] = (),
     ) -> None:
+        if quantiles:
+            fit, scores = predicted.score_quantiles(fit, np.array(quantiles))
+            self.quantiles = {f"q{level!r}": float(z) for level, z in zip(quantiles, scores, strict=True)}
+        else:
+            self.quantiles = {}
         self.fit, self.level, self.rows, self.interval = fit, level, rows, interval  # rows in all
         self.ends, self.share = _ends(fit, level, interval), share
         self.passes = affordable(fit, rows) if share else 0
@@ -173,7 +185,7 @@ class Predicting:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return ("mean", "std", *["computational_std"] * self.share, "lower", "upper")
+        return ("mean", "std", *["computational_std"] * self.share, "lower", "upper", *self.quantiles)
 
     def __call__(self, X: np.ndarray) -> dict[str, np.ndarray]:
         if self.parts_too:
@@ -184,6 +196,7 @@ class Predicting:
             (mean, std, noise), parts = predicted.mean_std_and_noise(self.fit, X), None
         low, high = self.ends
         found = {"mean": mean, "std": std, "lower": mean + low * std, "upper": mean + high * std}
+        found |= {name: mean + z * std for name, z in self.quantiles.items()}
         if parts is not None:
             found["computational_std"] = np.sqrt(parts.computational)
         self.sums["std"] += float(std.sum())

@@ -58,6 +58,14 @@ def predict(
             help="How the interval is made: gaussian, or conformal, which ends where held-out rows say."
         ),
     ] = "gaussian",
+    quantiles: Annotated[
+        str | None,
+        typer.Option(
+            help="Also predict these quantiles, such as 0.1,0.5,0.9, in columns q0.1 and so on, made as "
+            "held-out rows say.",
+            show_default=False,
+        ),
+    ] = None,
     share: Annotated[
         bool,
         typer.Option(
@@ -78,6 +86,7 @@ def predict(
         if not 0 < level < 1:
             raise InputError(f"--level is {level}; expected a probability between 0 and 1, such as 0.95.")
         _check_interval(interval)
+        asked = _levels(quantiles)
         check_decimal(decimal)
         check_cluster(cluster)
         if out is not None:
@@ -88,7 +97,7 @@ def predict(
             inputs = Inputs(path, header, layout, decimal, skip_bad, keep or ())
             from itergp.cli.measuring import Predicting
 
-            predicting = Predicting(estimator.fit_, level, inputs.rows, interval, share)
+            predicting = Predicting(estimator.fit_, level, inputs.rows, interval, share, asked)
             # a progress line, but not between rows on a terminal
             shown = out is not None or as_json or not console.is_terminal
             with contextlib.closing(_predicted(model, predicting, inputs, shown)) as blocks:
@@ -125,6 +134,21 @@ def _check_interval(interval: str) -> None:
     from itergp.validate import INTERVALS, choice
 
     choice("--interval", interval, INTERVALS)
+
+
+def _levels(quantiles: str | None) -> list[float]:
+    """Probabilities, separated by commas; each once."""
+    from itergp.estimator.inputs import probabilities
+
+    if quantiles is None:
+        return []
+    try:
+        found = [float(text) for text in quantiles.split(",")]
+    except ValueError:
+        raise InputError(
+            f"--quantiles is {quantiles!r}; expected probabilities, such as 0.1,0.5,0.9."
+        ) from None
+    return list(dict.fromkeys(probabilities(found, "--quantiles").tolist()))
 
 
 def _say_unused(inputs: Inputs) -> None:

@@ -260,6 +260,19 @@ def interval_reach(level: Any) -> float:
     return reach
 
 
+def probabilities(levels: Any, name: str = "levels") -> np.ndarray:
+    """One or more, as an array."""
+    given = np.asarray(levels)
+    if given.dtype.kind not in "iuf" or given.ndim > 1 or not given.size:
+        what = repr(levels) if given.ndim < 2 else f"an array of shape {given.shape}"
+        raise InputError(f"{name} is {what}; expected probabilities, such as 0.9 or [0.05, 0.5, 0.95].")
+    found = np.atleast_1d(given).astype(np.float64)
+    wrong = [level for level in found.tolist() if not (0 < level < 1 and np.isfinite(ndtri(level)))]
+    if wrong:
+        raise InputError(f"{name} has {wrong[0]!r}; expected probabilities between 0 and 1, such as 0.9.")
+    return found
+
+
 def check_method(method: Any, include_noise: bool) -> None:
     """Of an interval. Held-out rows say nothing about the latent function."""
     choice("method", method, INTERVALS)

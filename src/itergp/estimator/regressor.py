@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,6 +26,7 @@ from itergp.estimator.inputs import (
     interval_reach,
     labels,
     new_inputs,
+    probabilities,
     randomness,
     require_groups,
     sample_weights,
@@ -297,6 +299,23 @@ class IterGPRegressor(
             self._fit, (low, high) = predictions.conformal_ends(self.fit_, level)
         mean, std = predictions.mean_and_std(self.fit_, X, include_noise)
         return mean + low * std, mean + high * std
+
+    def quantiles(self, X: Any, levels: Any = (0.05, 0.5, 0.95), method: str = "conformal") -> Array:
+        """The values that a new observation is below with these probabilities.
+
+        The shape is (m, levels), or (m, t, levels); without the last axis if `levels` is a number.
+
+        "conformal" asks held-out rows, as `interval` does: where their errors are skewed or have heavy tails,
+        so have the quantiles. "gaussian" takes the model at its word.
+        """
+        check_is_fitted(self)
+        asked, X = probabilities(levels), new_inputs(self, X)
+        check_method(method, include_noise=True)
+        scores = ndtri(asked)
+        if method == "conformal":
+            self._fit, scores = predictions.score_quantiles(self.fit_, asked)
+        found = predictions.at_quantiles(*predictions.mean_and_std(self.fit_, X), scores)
+        return found if np.ndim(levels) else found[..., 0]
 
     def decompose(self, X: Any, passes: int | None = None) -> Parts:
         """Decompose the variance of `predict`: mathematical + computational + noise = std^2.

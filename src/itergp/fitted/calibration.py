@@ -72,6 +72,24 @@ class Calibration:
         shape = self.scores.shape[1:]
         return low.reshape(shape)[()], high.reshape(shape)[()]
 
+    def quantiles(self, levels: Array) -> Array:
+        """Those of a new score: (levels,), or (levels, targets).
+
+        A new score is below the k-th of m others with probability k / (m + 1), if it is exchangeable with
+        them and no two are equal. Between these, quantiles are linear.
+        """
+        for level in levels.tolist():
+            if self.units < (units := needed(1.0 - 2.0 * min(level, 1.0 - level))):
+                what = "groups" if self.grouped else "rows"
+                raise InputError(
+                    f"The quantile at level {level!r} needs {units:,} held-out {what}, and there are "
+                    f"{self.units:,}. Use levels nearer to 0.5, more {what}, or Gaussian quantiles."
+                )
+        position = levels * (self.units + 1)
+        columns = zip(_columns(self.scores).T, self.units * _columns(self.weights).T, strict=True)
+        found = [np.interp(position, np.cumsum(weights), scores) for scores, weights in columns]
+        return np.stack(found, axis=1).reshape(len(levels), *self.scores.shape[1:])
+
     @staticmethod
     def of(scores: Array, groups: Array | None = None) -> "Calibration":
         """Of scores as they come; `groups` has the number of the group of each."""

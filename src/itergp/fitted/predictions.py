@@ -48,6 +48,19 @@ def conformal_ends(fit: Fit, level: float) -> tuple[Fit, tuple[Array, Array]]:
     return fit, fit.calibration.reach(level)
 
 
+def score_quantiles(fit: Fit, levels: Array) -> tuple[Fit, Array]:
+    """The fit with its calibration, and quantiles in standard deviations from the mean: (levels,), or
+    (levels, t)."""
+    fit = calibrated(fit)
+    assert fit.calibration is not None
+    return fit, fit.calibration.quantiles(levels)
+
+
+def at_quantiles(mean: Array, std: Array, scores: Array) -> Array:
+    """(m, levels), or (m, t, levels)"""
+    return mean[..., None] + std[..., None] * np.moveaxis(scores, 0, -1)
+
+
 def mean_and_cov(fit: Fit, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
     """Of all points together: the same means and variances as of each alone."""
     X, extra = filled_in(fit, X)
