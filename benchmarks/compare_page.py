@@ -60,7 +60,8 @@ class Table:
         found = self.records(name, method, budget, beside)
         if not found or any(record["status"] != "done" for record in found):
             return None
-        return float(np.mean([KEYS.get(key, lambda r, key=key: r[key])(record) for record in found]))
+        values = [KEYS.get(key, lambda r, key=key: r[key])(record) for record in found]
+        return None if None in values else float(np.mean(values))
 
     def failed(self, name, method, beside=None):
         """Whether a method was asked, and one of its cells did not end well."""
@@ -84,7 +85,14 @@ KEYS = {  # what is made of several fields of a record
     "percent": lambda r: 100 * r["coverage"],
     "nll_square_error": lambda r: r["nll_error"] ** 2,
     "rmse_units": lambda r: r["rmse"] * r["unit"],
+    "crps_of_quantiles": lambda r: of_quantiles(r, "crps"),
+    "percent_in_quantiles": lambda r: None if (c := of_quantiles(r, "coverage")) is None else 100 * c,
 }
+
+
+def of_quantiles(record, key):
+    """A score of the quantiles of itergp; None for other methods, and where they were not asked for."""
+    return record.get("about", {}).get("quantiles", {}).get(key)
 
 
 def markdown(header, rows):
@@ -92,22 +100,26 @@ def markdown(header, rows):
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def scores_table(key, digits, best=min, timed=False):
-    """Sets by methods, the best in bold type; seconds from a busy machine have a star."""
+def scores_table(key, digits, best=min, timed=False, quantiles=None):
+    """Sets by methods, the best in bold type; seconds from a busy machine have a star. `quantiles` is the
+    same score of those of itergp, beside its own."""
 
     def make(table, names):
+        columns = [(method, key, METHODS[method].label) for method in table.methods]
+        if quantiles and OURS in table.methods:
+            columns.insert(1, (OURS, quantiles, f"{OURS}, quantiles"))
         rows = []
         for name in table.sets:
-            values = {method: table.value(key, name, method) for method in table.methods}
-            known = [value for value in values.values() if value is not None]
+            values = [table.value(of, name, method) for method, of, _ in columns]
+            known = [value for value in values if value is not None]
             texts = [
                 table.mark(name, method)
                 if value is None
                 else shown(value, digits, known, best) + "\\*" * (timed and table.busy(name, method))
-                for method, value in values.items()
+                for value, (method, *_) in zip(values, columns, strict=True)
             ]
             rows.append([name, len(table.splits(name)), *texts])
-        return markdown(["set", "splits", *(METHODS[m].label for m in table.methods)], rows)
+        return markdown(["set", "splits", *(label for *_, label in columns)], rows)
 
     return make
 
@@ -172,21 +184,24 @@ def losses(table, names):
     reasons, rows = why(), []
     for name in table.sets:
         if table.failed(name, OURS):
-            rows.append((np.inf, [name, "", "no result", "", "", "", "", reasons.get(name, "")]))
+            rows.append((np.inf, [name, "", "no result", "", "", "", "", "", reasons.get(name, "")]))
             continue
         by_crps, by_nll = ahead(table, name, "crps"), ahead(table, name, "nll")
         if by_crps is None and by_nll is None:
             continue
-        line, gap = [name, "", "", "", "", ""], -np.inf
+        line, gap = [name, "", "", "", "", "", ""], -np.inf
         if by_crps is not None:
             method, ours, other = by_crps
             pair = [(OURS, "default"), (method, "default")]
             rmse = [table.value("rmse", name, m, beside=pair) for m in (OURS, method)]
             gap = ours / other - 1
-            line[1:4] = [METHODS[method].label, percent(gap), percent(rmse[0] / rmse[1] - 1)]
+            quantiles = table.value("crps_of_quantiles", name, OURS, beside=pair)
+            by_quantiles = "" if quantiles is None else percent(quantiles / other - 1)
+            ratio = percent(rmse[0] / rmse[1] - 1)
+            line[1:5] = [METHODS[method].label, percent(gap), by_quantiles, ratio]
         if by_nll is not None:
             method, ours, other = by_nll
-            line[4:] = [METHODS[method].label, f"{ours - other:+.2f} ± {nll_error(table, name, method):.2f}"]
+            line[5:] = [METHODS[method].label, f"{ours - other:+.2f} ± {nll_error(table, name, method):.2f}"]
         splits = {
             len(table.splits(name, [(OURS, "default"), (by[0], "default")])) for by in (by_crps, by_nll) if by
         }
@@ -195,7 +210,7 @@ def losses(table, names):
         )
     if not rows:
         return "On no set that has been measured."
-    header = ["set", "splits", "furthest ahead by CRPS", "CRPS of itergp, more by", "RMSE"]
+    header = ["set", "splits", "furthest ahead by CRPS", "CRPS of itergp, more by", "its quantiles", "RMSE"]
     header += ["furthest ahead by NLL", "NLL of itergp, more by", "why"]
     return markdown(header, [row for _, row in sorted(rows, key=lambda pair: -pair[0])])
 
@@ -327,9 +342,9 @@ def loads(table, names):
 
 BLOCKS = {
     "nll": scores_table("nll", ".2f"),
-    "crps": scores_table("crps", "#.3g"),
+    "crps": scores_table("crps", "#.3g", quantiles="crps_of_quantiles"),
     "rmse": scores_table("rmse", "#.3g"),
-    "coverage": scores_table("percent", ".1f", best=None),
+    "coverage": scores_table("percent", ".1f", best=None, quantiles="percent_in_quantiles"),
     "processor": scores_table("processor", ".1f", timed=True),
     "seconds": scores_table("fit_seconds", ".1f", timed=True),
     "predict": scores_table("predict_ms", ".2f", timed=True),

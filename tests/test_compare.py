@@ -87,6 +87,10 @@ def test_a_cell_has_the_scores_of_its_method_and_is_not_run_again(tmp_path, monk
     assert ours["status"] == "done"
     assert ours["rmse"] < 1.0
     assert ours["about"]["kernel"]
+    assert "quantiles" not in ours["about"]  # a budget in seconds does not pay for them
+    quantiles = compare.run(compare.Cell("diabetes", 0, "itergp"))["about"]["quantiles"]
+    assert 0.3 < quantiles["crps"] < 0.5
+    assert quantiles["coverage"] > 0.7
 
 
 @pytest.mark.slow
@@ -161,7 +165,7 @@ def test_the_page_is_made_from_records_and_names_what_is_missing(tmp_path):
     assert f"18 of {len(names)} cells have been run." in text
     assert "To be run, split 2, budget default, with the number of cells: cars (9)" in text
     assert 'Ended with "timeout": `cars/0/svgp/default`, `cars/1/svgp/default`.' in text
-    assert "| cars | 2 | forest, quantiles | +95.2 % |" in text
+    assert "| cars | 2 | forest, quantiles | +95.2 % |  | +0.0 % |" in text
     assert "| itergp | 1 of 1 | 4.5 | 2.0 |" in text
     assert "| SVGP (GPyTorch) | 1 of 1 | 9.0 | 9.0 |" in text  # too slow: the last
     assert "{{" not in text
@@ -192,7 +196,19 @@ def test_what_a_method_lost_by_the_other_score_is_said_too():
         record("cars", "catboost", nll=1.25, nll_error=0.2),
     )
     found = compare_page.losses(compare_page.Table([ours, other]), [])
-    assert "| cars | 1 |  |  |  | CatBoost, Gaussian | +0.25 ± 0.22 |" in found
+    assert "| cars | 1 |  |  |  |  | CatBoost, Gaussian | +0.25 ± 0.22 |" in found
+
+
+def test_quantiles_of_itergp_stand_beside_it_and_are_not_ranked():
+    about = {"quantiles": {"crps": 0.25, "coverage": 0.9, "width": 1.0}}
+    records = [record("cars", "itergp", about=about), record("cars", "forest", crps=0.2)]
+    table = compare_page.Table(records)
+    header, _, line = compare_page.BLOCKS["crps"](table, []).splitlines()
+    assert header == "| set | splits | itergp | itergp, quantiles | forest, quantiles |"
+    assert line == "| cars | 1 | 0.300 | 0.250 | **0.200** |"
+    assert compare_page.BLOCKS["coverage"](table, []).splitlines()[-1] == "| cars | 1 | 95.0 | 90.0 | 95.0 |"
+    assert "| forest, quantiles | +50.0 % | +25.0 % | +0.0 % |" in compare_page.losses(table, [])
+    assert compare_page.ranks_of(table, ("itergp", "forest")).count("itergp") == 1
 
 
 def test_a_failure_of_itergp_is_a_loss_and_the_last_rank():
