@@ -165,12 +165,15 @@ def vecchia(X, y, _):
         return model
 
     some = np.random.default_rng(0).permutation(len(y))[:SUBSET]
-    first = {nu: fitted(X[some], y[some], nu).get_current_neg_log_likelihood() for nu in SMOOTHNESS}
+    there, kept = (np.ptp(part, axis=0) > 0 for part in (X[some], X))  # it refuses features that are constant
+    first = {
+        nu: fitted(X[some][:, there], y[some], nu).get_current_neg_log_likelihood() for nu in SMOOTHNESS
+    }
     nu = min(first, key=first.get)
-    model = fitted(X, y, nu)
+    model = fitted(X[:, kept], y, nu)
 
     def predict(X_new):
-        found = model.predict(gp_coords_pred=X_new, predict_var=True, predict_response=True)
+        found = model.predict(gp_coords_pred=X_new[:, kept], predict_var=True, predict_response=True)
         return Gaussian(found["mu"], found["var"])
 
     return predict, {"noise": float(np.ravel(model.get_cov_pars())[0]), "smoothness": nu}

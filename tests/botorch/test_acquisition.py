@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install itergp[botorch]")
-pytest.importorskip("botorch", reason="BoTorch is not installed: pip install itergp[botorch]")
+pytest.importorskip("botorch.models", reason="BoTorch is not installed: pip install itergp[botorch]")
 
 from botorch.acquisition import (  # noqa: E402
     LogExpectedImprovement,

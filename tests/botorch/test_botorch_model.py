@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install itergp[botorch]")
-pytest.importorskip("botorch", reason="BoTorch is not installed: pip install itergp[botorch]")
+pytest.importorskip("botorch.models", reason="BoTorch is not installed: pip install itergp[botorch]")
 
 from botorch.models.model import Model  # noqa: E402
 from botorch.models.transforms import Log, Normalize, Standardize  # noqa: E402

@@ -228,9 +228,10 @@ def struck(monkeypatch, awaited, after=3):
 
     def settled(future, seconds, tick=lambda: None):
         def heard():
-            waits.append(future.key)
-            if len([key for key in waits if str(key).startswith(awaited)]) == after:
-                os.kill(os.getpid(), signal.SIGINT)
+            if str(future.key).startswith(awaited):  # once: later waits for others strike no more
+                waits.append(future.key)
+                if len(waits) == after:
+                    os.kill(os.getpid(), signal.SIGINT)
             tick()
 
         return real(future, seconds, heard)
