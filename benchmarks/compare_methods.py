@@ -166,9 +166,7 @@ def vecchia(X, y, _):
 
     some = np.random.default_rng(0).permutation(len(y))[:SUBSET]
     there, kept = (np.ptp(part, axis=0) > 0 for part in (X[some], X))  # it refuses features that are constant
-    first = {
-        nu: fitted(X[some][:, there], y[some], nu).get_current_neg_log_likelihood() for nu in SMOOTHNESS
-    }
+    first = {nu: fitted(X[some][:, there], y[some], nu).get_current_neg_log_likelihood() for nu in SMOOTHNESS}
     nu = min(first, key=first.get)
     model = fitted(X[:, kept], y, nu)
 
