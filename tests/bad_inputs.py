@@ -238,7 +238,20 @@ CALLS = {
     "levels in a table": (lambda m: m.quantiles(AT, [[0.5]]), "levels is an array of shape \\(1, 1\\)"),
     "too few rows for a quantile": (
         lambda m: m.quantiles(AT, [0.5, 0.01]),
-        "The quantile at level 0.01 needs 99 held-out rows, and there are 24",
+        "levels has 0.01, which needs 99 held-out rows, and there are 24. Ask for levels nearer",
+    ),
+    "a level that hardly is a number": (lambda m: m.quantiles(AT, 5e-324), "levels has 5e-324, which needs"),
+    "a level next to 1": (
+        lambda m: m.quantiles(AT, [1 - 1e-9]),
+        "needs 1e.09 held-out rows",
+    ),
+    "levels in lists of several lengths": (
+        lambda m: m.quantiles(AT, [[0.1], [0.2, 0.3]]),
+        "levels is .*; expected probabilities",
+    ),
+    "levels that are masked": (
+        lambda m: m.quantiles(AT, np.ma.array([0.1, 0.5], mask=[False, True])),
+        "levels is masked_array.*; expected probabilities",
     ),
     "an unknown method for quantiles": (lambda m: m.quantiles(AT, method="tree"), "method is 'tree'"),
     "points with NaN for quantiles": (lambda m: m.quantiles(at(AT, (0, 0), np.nan)), "X contains NaN"),

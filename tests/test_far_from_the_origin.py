@@ -529,6 +529,12 @@ def check_interval(f: Fitted) -> None:
     close(((high - low) / 2 / 1.959963984540054) ** 2, f.s.local_var + NOISE)
 
 
+def check_quantiles(f: Fitted) -> None:
+    values = f.far.quantiles(f.s.at, [0.2, 0.9], method="gaussian")
+    spread = np.sqrt(f.s.local_var + NOISE)[:, None]
+    close(values, f.s.local_mean[:, None] + spread * [-0.8416212335729143, 1.2815515655446004])
+
+
 def check_calibration(f: Fitted) -> None:
     """Scores of rows left out in turn: with P = K_hat^{-1}, (P y)_i / sqrt(P_ii)."""
     whole = f.model(budget=f"{ROWS} actions", policy=UnitVector(block_size=16)).fit(X + f.s.offset, Y)
@@ -596,6 +602,7 @@ ESTIMATOR = {
     "partial_fit": check_partial_fit,
     "refine": check_refine_of_estimator,
     "interval": check_interval,
+    "quantiles": check_quantiles,
     "calibration_": check_calibration,
     "decompose": check_parts_of_estimator,
     "certify": check_certificate_of_estimator,

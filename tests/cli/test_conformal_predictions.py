@@ -67,11 +67,14 @@ def test_quantiles_have_columns_of_their_own(model, files):
     ("options", "words"),
     [
         (["--interval", "bootstrap"], "--interval is 'bootstrap'; expected one of 'gaussian', 'conformal'"),
-        (["--interval", "conformal", "--level", "0.99"], "60 rows were held out; a conformal interval"),
+        (
+            ["--interval", "conformal", "--level", "0.99"],
+            "--level is 0.99, and 60 rows were held out; a conformal interval",
+        ),
         (["--interval", "conformal", "--level", "1"], "--level is 1.0"),
         (["--quantiles", "0.1;0.9"], "--quantiles is '0.1;0.9'; expected probabilities, such as 0.1,0.5,0.9"),
         (["--quantiles", "5,95"], "--quantiles has 5.0; expected probabilities between 0 and 1"),
-        (["--quantiles", "0.01"], "The quantile at level 0.01 needs 99 held-out rows, and there are 60"),
+        (["--quantiles", "0.01"], "--quantiles has 0.01, which needs 99 held-out rows, and there are 60"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(files, options, words):

@@ -261,11 +261,42 @@ def test_quantiles_are_those_that_textbooks_define_with_one_row_more(seed, numbe
 
 
 def test_a_large_group_counts_as_much_for_quantiles_as_a_small_one():
-    scores = np.concatenate([np.full(90, 7.0), np.arange(1.0, 10.0)])  # ten groups, one of 90 rows
-    found = Calibration.of(scores, np.concatenate([np.zeros(90), np.arange(1.0, 10.0)]))
-    above = found.quantiles(np.array([0.75]))[0]  # the level of 8.25 groups, of which 8 are up to 7
-    assert 7 < above < 8
-    assert found.quantiles(np.array([0.1]))[0] <= 2
+    """Of ten groups one has 900 rows: as many quantiles are among them as if it had one."""
+    scores = np.concatenate([np.linspace(6.01, 6.99, 900), np.arange(1.0, 10.0)])
+    found = Calibration.of(scores, np.concatenate([np.zeros(900), np.arange(1.0, 10.0)]))
+    alone = Calibration.of(np.append(6.5, np.arange(1.0, 10.0)))
+    for level in (0.1, 0.3, 0.5, 0.8):
+        (among,), (one,) = (calibration.quantiles(np.array([level])) for calibration in (found, alone))
+        assert one == pytest.approx(among, abs=0.01), level
+    middle = found.quantiles(np.array([0.6, 0.65, 0.68]))
+    assert (np.diff(middle) > 0).all()
+    assert ((middle > 6) & (middle < 7)).all()
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.integers(0, 2**16), st.integers(4, 14), levels)
+def test_whichever_of_exchangeable_groups_is_the_new_one_the_right_share_of_it_is_below(seed, number, level):
+    """To half a group of all, and the weight of one row."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 40, number)
+    groups = np.repeat(np.arange(number), sizes)
+    values = rng.standard_normal(number)[groups] + 0.3 * rng.exponential(1.0, groups.size)
+    if number < 1 / min(level, 1 - level):
+        return
+    shares = []
+    for k in range(number):
+        end = Calibration.of(values[groups != k], groups[groups != k]).quantiles(np.array([level]))[0]
+        shares.append(np.mean(values[groups == k] <= end))
+    assert abs(np.mean(shares) - level) <= (0.5 + 1 / sizes.min() + 1e-9) / number
+
+
+@pytest.mark.parametrize("rows", [1, 30])
+def test_quantiles_of_mirrored_scores_are_mirrored(rows):
+    scores = np.random.default_rng(2).exponential(1.0, 19 * rows)
+    groups, asked = np.repeat(np.arange(19), rows), np.array([0.05, 0.3, 0.5, 0.95])
+    found = Calibration.of(scores, groups).quantiles(asked)
+    mirrored = Calibration.of(-scores, groups).quantiles(1 - asked)
+    np.testing.assert_allclose(found, -mirrored, rtol=1e-12)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

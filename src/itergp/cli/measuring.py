@@ -155,7 +155,7 @@ class Predicting:
         quantiles: Sequence[float] = (),
     ) -> None:
         if quantiles:
-            fit, scores = predicted.score_quantiles(fit, np.array(quantiles))
+            fit, scores = predicted.score_quantiles(fit, np.array(quantiles), "--quantiles")
             self.quantiles = {f"q{level!r}": float(z) for level, z in zip(quantiles, scores, strict=True)}
         else:
             self.quantiles = {}
@@ -242,7 +242,7 @@ def _ends(fit: Fit, level: float, interval: str) -> tuple[float, float]:
     if interval == "gaussian":
         reach = float(ndtri(0.5 + level / 2))
         return -reach, reach
-    low, high = predicted.conformal_ends(fit, level)[1]
+    low, high = predicted.conformal_ends(fit, level, "--level")[1]
     return float(low), float(high)
 
 

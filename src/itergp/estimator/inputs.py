@@ -262,8 +262,11 @@ def interval_reach(level: Any) -> float:
 
 def probabilities(levels: Any, name: str = "levels") -> np.ndarray:
     """One or more, as an array."""
-    given = np.asarray(levels)
-    if given.dtype.kind not in "iuf" or given.ndim > 1 or not given.size:
+    try:
+        given = np.asarray(levels)
+    except ValueError:  # lists of several lengths
+        given = np.array(levels, dtype=object)
+    if given.dtype.kind not in "iuf" or given.ndim > 1 or not given.size or np.ma.is_masked(levels):
         what = repr(levels) if given.ndim < 2 else f"an array of shape {given.shape}"
         raise InputError(f"{name} is {what}; expected probabilities, such as 0.9 or [0.05, 0.5, 0.95].")
     found = np.atleast_1d(given).astype(np.float64)

@@ -52,7 +52,7 @@ class Calibration:
         inside = np.abs(self.scores) <= ndtri(0.5 + level / 2)
         return np.minimum((self.weights * inside).sum(axis=0), 1.0)
 
-    def reach(self, level: float) -> tuple[Array, Array]:
+    def reach(self, level: float, name: str = "level") -> tuple[Array, Array]:
         """Where conformal intervals end, in standard deviations from the mean: below and above.
 
         A new score exceeds the upper end with a probability of at most (1 - level) / 2 if it is exchangeable
@@ -62,7 +62,7 @@ class Calibration:
         if self.units < needed(level):
             what = "groups" if self.grouped else "rows"
             raise InputError(
-                f"level is {level!r}, and {self.units:,} {what} were held out; a conformal interval of that "
+                f"{name} is {level!r}, and {self.units:,} {what} were held out; a conformal interval of that "
                 f"level needs {needed(level):,}. Use a lower level, more {what}, or a Gaussian interval."
             )
         room = (1.0 - level) / 2.0 * (self.units + 1) + ROUNDING * self.units
@@ -72,22 +72,26 @@ class Calibration:
         shape = self.scores.shape[1:]
         return low.reshape(shape)[()], high.reshape(shape)[()]
 
-    def quantiles(self, levels: Array) -> Array:
+    def quantiles(self, levels: Array, name: str = "levels") -> Array:
         """Those of a new score: (levels,), or (levels, targets).
 
-        A new score is below the k-th of m others with probability k / (m + 1), if it is exchangeable with
-        them and no two are equal. Between these, quantiles are linear.
+        Each score is in the middle of its weight, and between them quantiles are linear. Single rows then
+        have Weibull's quantiles: a new score is below the k-th of m others with probability k / (m + 1), if
+        it is exchangeable with them and no two are equal. Of a new group, the expected share below is within
+        1 / (2 m + 2) of the level, and the largest weight of a row over m + 1.
         """
         for level in levels.tolist():
-            if self.units < (units := needed(1.0 - 2.0 * min(level, 1.0 - level))):
+            asked = (1.0 - ROUNDING) / min(level, 1.0 - level)
+            if self.units + 1 < asked:
                 what = "groups" if self.grouped else "rows"
+                units = f"{math.ceil(asked) - 1:,}" if asked < 1e9 else f"{asked:.0e}"
                 raise InputError(
-                    f"The quantile at level {level!r} needs {units:,} held-out {what}, and there are "
-                    f"{self.units:,}. Use levels nearer to 0.5, more {what}, or Gaussian quantiles."
+                    f"{name} has {level!r}, which needs {units} held-out {what}, and there are "
+                    f"{self.units:,}. Ask for levels nearer to 0.5, or fit the model to more {what}."
                 )
-        position = levels * (self.units + 1)
+        position = levels * (self.units + 1) - 0.5
         columns = zip(_columns(self.scores).T, self.units * _columns(self.weights).T, strict=True)
-        found = [np.interp(position, np.cumsum(weights), scores) for scores, weights in columns]
+        found = [np.interp(position, np.cumsum(w) - w / 2, scores) for scores, w in columns]
         return np.stack(found, axis=1).reshape(len(levels), *self.scores.shape[1:])
 
     @staticmethod

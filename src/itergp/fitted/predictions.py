@@ -41,19 +41,19 @@ def _mean_std_and_noise(fit: Fit, X: Array, include_noise: bool) -> tuple[Array,
     return fit.scaling.mean(mean), fit.size(np.sqrt(variance + noise + extra)), fit.size(each)
 
 
-def conformal_ends(fit: Fit, level: float) -> tuple[Fit, tuple[Array, Array]]:
+def conformal_ends(fit: Fit, level: float, name: str = "level") -> tuple[Fit, tuple[Array, Array]]:
     """The fit with its calibration, and where intervals end, in standard deviations from the mean."""
     fit = calibrated(fit)
     assert fit.calibration is not None
-    return fit, fit.calibration.reach(level)
+    return fit, fit.calibration.reach(level, name)
 
 
-def score_quantiles(fit: Fit, levels: Array) -> tuple[Fit, Array]:
+def score_quantiles(fit: Fit, levels: Array, name: str = "levels") -> tuple[Fit, Array]:
     """The fit with its calibration, and quantiles in standard deviations from the mean: (levels,), or
     (levels, t)."""
     fit = calibrated(fit)
     assert fit.calibration is not None
-    return fit, fit.calibration.quantiles(levels)
+    return fit, fit.calibration.quantiles(levels, name)
 
 
 def at_quantiles(mean: Array, std: Array, scores: Array) -> Array:

@@ -41,8 +41,8 @@ def learned(fit: Fit) -> Calibration:
     if fit.observed is None:
         raise InputError(
             "This model has no calibration, and cannot learn it: its file is of an earlier version, or was "
-            "saved with refinable=False before `calibration_` was asked for. Fit it again, or use Gaussian "
-            "intervals and calibrated=False."
+            "saved with refinable=False before there was one. Fit it again, or do without what held-out rows "
+            "say: conformal intervals and quantiles, and calibrated standard deviations."
         )
     if isinstance(fit.posterior, TargetPosterior):
         posteriors: tuple[Posterior, ...] = fit.posterior.each
@@ -53,7 +53,7 @@ def learned(fit: Fit) -> Calibration:
     if scores.units < FEWEST:
         raise InputError(
             f"This model has {scores.units} {'group' if grouped else 'row'}; at least {FEWEST} are needed to "
-            "learn its calibration from those that are held out."
+            "learn its calibration from those that are held out. Fit it to more, or use Gaussian intervals."
         )
     return scores
 
