@@ -6,8 +6,8 @@ import importlib
 import importlib.util
 import io
 import re
-import warnings
 import shlex
+import warnings
 from pathlib import Path
 
 import numpy as np

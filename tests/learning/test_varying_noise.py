@@ -13,6 +13,7 @@ from itergp.learning.varying import (
     Errors,
     NoiseFunction,
     Regression,
+    _constant,
     errors_within,
     held_out_errors,
     learned_function,
@@ -105,6 +106,36 @@ def test_the_function_is_found_where_there_is_one(t):
 def test_noise_that_does_not_vary_has_no_function():
     found = [learned_function(errors(200, seed=seed), 0, None, Compute()) for seed in range(10)]
     assert sum(one is not None for one in found) <= 1
+
+
+@pytest.mark.parametrize("latent", [1.0, 30.0, 1e3])
+def test_the_best_constant_has_the_largest_density_where_errors_are_mostly_latent(latent):
+    """From there a step of Fisher's went to where exp overflows, and `noise="heteroscedastic"` failed."""
+    one = errors(60, seed=4)
+    few = Errors(one.X, one.errors, np.full_like(one.latent, latent), 0.01 * one.noise)
+    density = few.densities(np.full(60, _constant(few))).sum()
+    grid = [few.densities(np.full(60, h)).sum() for h in np.linspace(-12, 12, 500)]
+    assert density >= max(grid) - 1e-6
+
+
+def test_without_a_latent_part_the_best_constant_is_the_mean_of_squares():
+    one = errors(60, seed=4)
+    for size in (0.01, 0.3, 1.0, 5.0):
+        few = Errors(one.X, size * one.errors, np.zeros_like(one.latent), one.noise)
+        expected = np.log(np.mean(few.errors**2 / few.noise))
+        assert _constant(few) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 4.0, 100.0])
+@pytest.mark.parametrize("share", [1e-6, 1e-3, 0.2])
+def test_no_step_goes_far_where_errors_are_mostly_latent(size, share):
+    """At most 1 / (1 - p), where Fisher's goes up to 15 / p."""
+    one = errors(60, seed=4)
+    few = Errors(one.X, size * one.errors, (1.0 - share) * np.ones((60, 1)), share * np.ones((60, 1)))
+    u, precision = few.scoring(np.zeros(60))
+    assert np.abs(u).max() <= 1 / (1 - share) + 1e-9
+    assert (precision >= 0).all()
+    learned_function(few, 0, None, Compute())  # ends, whatever it finds
 
 
 def test_too_few_errors_and_errors_that_are_not_finite_say_nothing():

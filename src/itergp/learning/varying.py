@@ -3,9 +3,11 @@
 Held-out errors e have the variance v(x) = s(x)^2 + N g(x): that of the latent function, which is known, and
 the noise N of a row times a factor g(x) = exp(h(x)). A first h follows from log(e^2 / v), which has the noise
 log chi^2_1: of mean -1.27 and variance pi^2 / 2. Its kernel is kept. Then Fisher's scoring finds the mode of
-h given e ~ N(0, v), whose information about h is p^2 / 2 with p = N g / v: each step is a regression on
+h given e ~ N(0, v), whose information about h is p^2 / 2 with p = N g / v. Where p is small that is far less
+than the curvature, and a step would go far too far; so i = p^2 + p (1 - p) |e^2 / v - 1| is in its place,
+which is p^2 where p is 1. Each step is a regression on
 
-    u = h + (e^2 / v - 1) / p    with the noise 2 / p^2,
+    u = h + p (e^2 / v - 1) / i    with the noise 2 / i,
 
 so errors that are mostly those of the latent function say little. Observations at the same place also say
 how large the noise is there: each less the mean of those before it, an error without a latent part. Noise
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from scipy.optimize import minimize_scalar
 
 from itergp import brief
 from itergp.data.rows import Rows, unmerged
@@ -41,6 +44,7 @@ STEPS = 6  # of Fisher's scoring
 LARGEST = 16.0  # squared errors in units of their variance, at most: an outlier is not a region
 LEAST = 1e-6  # squared errors in units of their variance, at least: log 0; and p
 SURE = 3.0  # standard errors of a gain: heavy tails reach two by chance
+FARTHEST = 12.0  # that a constant h is from 0, which stands for the noise that was learned
 LENGTH = 1.5  # standard deviations of a feature, where lengthscales begin
 
 
@@ -101,8 +105,9 @@ class Errors:
         """u and its precision; several targets are several errors at one place."""
         v = self.variances(h)
         p = np.maximum(self.noise * np.exp(h)[:, None] / v, LEAST)
-        squares, information = np.minimum(self.errors**2 / v, LARGEST), (p**2).sum(axis=1)
-        return h + (p * (squares - 1.0)).sum(axis=1) / information, 0.5 * information
+        excess = np.minimum(self.errors**2 / v, LARGEST) - 1.0
+        information = (p**2 + p * (1.0 - p) * np.abs(excess)).sum(axis=1)
+        return h + (p * excess).sum(axis=1) / information, 0.5 * information
 
 
 def held_out_errors(
@@ -197,12 +202,12 @@ def learned_function(
 
 
 def _constant(found: Errors) -> float:
-    """The best constant h, by Fisher's scoring."""
-    h = np.zeros(len(found.X))
-    for _ in range(STEPS):
-        u, precision = found.scoring(h)
-        h = np.full(h.size, np.average(u, weights=precision))
-    return float(h[0])
+    """The best constant h."""
+
+    def loss(h: float) -> float:
+        return -float(found.densities(np.full(len(found.X), h)).sum())
+
+    return float(minimize_scalar(loss, bounds=(-FARTHEST, FARTHEST), method="bounded").x)
 
 
 @dataclass(frozen=True, eq=False)
