@@ -45,7 +45,7 @@ def itergp(X, y, budget):
         return Gaussian(mean, std**2)
 
     def quantiles(X_new):
-        return Quantiles(model.predict(X_new), model.quantiles(X_new, LEVELS))
+        return Quantiles(model.predict(X_new), model.quantiles(X_new, LEVELS, "conformal"))
 
     about = {
         "kernel": " ".join(kernel_names(model.kernel_)),

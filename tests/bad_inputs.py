@@ -237,12 +237,15 @@ CALLS = {
     "levels of quantiles as text": (lambda m: m.quantiles(AT, "median"), "levels is 'median'; expected"),
     "levels in a table": (lambda m: m.quantiles(AT, [[0.5]]), "levels is an array of shape \\(1, 1\\)"),
     "too few rows for a quantile": (
-        lambda m: m.quantiles(AT, [0.5, 0.01]),
+        lambda m: m.quantiles(AT, [0.5, 0.01], "conformal"),
         "levels has 0.01, which needs 99 held-out rows, and there are 24. Ask for levels nearer",
     ),
-    "a level that hardly is a number": (lambda m: m.quantiles(AT, 5e-324), "levels has 5e-324, which needs"),
+    "a level that hardly is a number": (
+        lambda m: m.quantiles(AT, 5e-324, "conformal"),
+        "levels has 5e-324, which needs",
+    ),
     "a level next to 1": (
-        lambda m: m.quantiles(AT, [1 - 1e-9]),
+        lambda m: m.quantiles(AT, [1 - 1e-9], "conformal"),
         "needs 1e.09 held-out rows",
     ),
     "levels in lists of several lengths": (

@@ -53,13 +53,14 @@ def test_the_columns_are_those_of_python(model, files):
 
 def test_quantiles_have_columns_of_their_own(model, files):
     arguments = ("predict", files / "model.itergp", files / "new.csv", "--quantiles", "0.1, 0.5,0.9")
-    values = json.loads(run(*arguments, "--json").stdout)["predictions"]
-    assert list(values) == ["mean", "std", "lower", "upper", "q0.1", "q0.5", "q0.9"]
-    found = np.stack([values[f"q{level}"] for level in (0.1, 0.5, 0.9)], axis=1)
-    np.testing.assert_allclose(found, model.quantiles(X[60:], [0.1, 0.5, 0.9]), rtol=1e-12)
-    lower, upper = model.interval(X[60:])  # beside them, as without them
-    np.testing.assert_allclose(values["lower"], lower, rtol=1e-12)
-    np.testing.assert_allclose(values["upper"], upper, rtol=1e-12)
+    for interval in ("gaussian", "conformal"):
+        values = json.loads(run(*arguments, "--interval", interval, "--json").stdout)["predictions"]
+        assert list(values) == ["mean", "std", "lower", "upper", "q0.1", "q0.5", "q0.9"]
+        found = np.stack([values[f"q{level}"] for level in (0.1, 0.5, 0.9)], axis=1)
+        np.testing.assert_allclose(found, model.quantiles(X[60:], [0.1, 0.5, 0.9], interval), rtol=1e-12)
+        lower, upper = model.interval(X[60:], method=interval)  # beside them, as without them
+        np.testing.assert_allclose(values["lower"], lower, rtol=1e-12)
+        np.testing.assert_allclose(values["upper"], upper, rtol=1e-12)
     assert run(*arguments).stdout.splitlines()[0] == "mean,std,lower,upper,q0.1,q0.5,q0.9"
 
 
@@ -74,7 +75,10 @@ def test_quantiles_have_columns_of_their_own(model, files):
         (["--interval", "conformal", "--level", "1"], "--level is 1.0"),
         (["--quantiles", "0.1;0.9"], "--quantiles is '0.1;0.9'; expected probabilities, such as 0.1,0.5,0.9"),
         (["--quantiles", "5,95"], "--quantiles has 5.0; expected probabilities between 0 and 1"),
-        (["--quantiles", "0.01"], "--quantiles has 0.01, which needs 99 held-out rows, and there are 60"),
+        (
+            ["--interval", "conformal", "--quantiles", "0.01"],
+            "--quantiles has 0.01, which needs 99 held-out rows, and there are 60",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(files, options, words):

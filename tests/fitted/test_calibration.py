@@ -368,22 +368,25 @@ def test_quantiles_are_the_mean_and_as_many_standard_deviations_as_the_scores_sa
     fitted, asked = model().fit(X, Y), [0.1, 0.5, 0.9]
     mean, std = fitted.predict(AT, return_std=True)
     z = np.quantile(left_out(X, Y, lambda i: [i]), asked, method="weibull")
-    found = fitted.quantiles(AT, asked)
+    found = fitted.quantiles(AT, asked, method="conformal")
     assert found.shape == (6, 3)
     np.testing.assert_allclose(found, mean[:, None] + std[:, None] * z, rtol=1e-8)
-    np.testing.assert_array_equal(fitted.quantiles(AT, 0.9), found[:, 2])
-    gaussian = fitted.quantiles(AT, np.array(asked), method="gaussian")
+    np.testing.assert_array_equal(fitted.quantiles(AT, 0.9, "conformal"), found[:, 2])
+    gaussian = fitted.quantiles(AT, np.array(asked))
     np.testing.assert_allclose(gaussian, norm.ppf(asked, mean[:, None], std[:, None]), rtol=1e-12)
+    ends = fitted.interval(AT, 0.8)
+    np.testing.assert_allclose(gaussian[:, ::2], np.stack(ends, axis=1), rtol=1e-12)
 
 
 def test_each_target_has_quantiles_of_its_own():
     both = np.stack([Y, -2 * Y + X[:, 0]], axis=1)
-    found = model().fit(X, both).quantiles(AT, [0.2, 0.7])
-    assert found.shape == (6, 2, 2)
-    for t in range(2):
-        alone = model().fit(X, both[:, t]).quantiles(AT, [0.2, 0.7])
-        np.testing.assert_allclose(found[:, t], alone, rtol=1e-8, atol=1e-8)
-    np.testing.assert_array_equal(model().fit(X, both).quantiles(AT, 0.7), found[..., 1])
+    for method in ("gaussian", "conformal"):
+        found = model().fit(X, both).quantiles(AT, [0.2, 0.7], method)
+        assert found.shape == (6, 2, 2)
+        for t in range(2):
+            alone = model().fit(X, both[:, t]).quantiles(AT, [0.2, 0.7], method)
+            np.testing.assert_allclose(found[:, t], alone, rtol=1e-8, atol=1e-8)
+        np.testing.assert_array_equal(model().fit(X, both).quantiles(AT, 0.7, method), found[..., 1])
 
 
 @pytest.mark.slow
@@ -394,9 +397,9 @@ def test_quantiles_hold_where_errors_are_skewed_and_gaussian_ones_do_not():
     y = np.sin(3 * x[:, 0]) + rng.exponential(1, 22_000)
     fitted = IterGPRegressor().fit(x[:2000], y[:2000])
     levels, new = np.array([0.05, 0.25, 0.5, 0.75, 0.95]), y[2000:, None]
-    below = (new <= fitted.quantiles(x[2000:], levels)).mean(axis=0)
+    below = (new <= fitted.quantiles(x[2000:], levels, method="conformal")).mean(axis=0)
     assert np.abs(below - levels).max() < 0.035, below
-    gaussian = (new <= fitted.quantiles(x[2000:], levels, method="gaussian")).mean(axis=0)
+    gaussian = (new <= fitted.quantiles(x[2000:], levels)).mean(axis=0)
     assert np.abs(gaussian - levels).max() > 0.05, gaussian
 
 

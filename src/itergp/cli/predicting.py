@@ -61,8 +61,8 @@ def predict(
     quantiles: Annotated[
         str | None,
         typer.Option(
-            help="Also predict these quantiles, such as 0.1,0.5,0.9, in columns q0.1 and so on, made as "
-            "held-out rows say.",
+            help="Also predict these quantiles, such as 0.1,0.5,0.9, in columns q0.1 and so on, made as the "
+            "interval is.",
             show_default=False,
         ),
     ] = None,

@@ -300,13 +300,13 @@ class IterGPRegressor(
         mean, std = predictions.mean_and_std(self.fit_, X, include_noise)
         return mean + low * std, mean + high * std
 
-    def quantiles(self, X: Any, levels: Any = (0.05, 0.5, 0.95), method: str = "conformal") -> Array:
+    def quantiles(self, X: Any, levels: Any = (0.05, 0.5, 0.95), method: str = "gaussian") -> Array:
         """The values that a new observation is below with these probabilities.
 
         The shape is (m, levels), or (m, t, levels); without the last axis if `levels` is a number.
 
-        "conformal" asks held-out rows, as `interval` does: where their errors are skewed or have heavy tails,
-        so have the quantiles. "gaussian" takes the model at its word.
+        As in `interval`, "gaussian" takes the model at its word, and "conformal" asks held-out rows: where
+        their errors are skewed or have heavy tails, so have the quantiles, if new rows come as these did.
         """
         check_is_fitted(self)
         asked, X = probabilities(levels), new_inputs(self, X)

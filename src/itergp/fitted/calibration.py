@@ -87,7 +87,7 @@ class Calibration:
                 units = f"{math.ceil(asked) - 1:,}" if asked < 1e9 else f"{asked:.0e}"
                 raise InputError(
                     f"{name} has {level!r}, which needs {units} held-out {what}, and there are "
-                    f"{self.units:,}. Ask for levels nearer to 0.5, or fit the model to more {what}."
+                    f"{self.units:,}. Ask for levels nearer to 0.5, more {what}, or Gaussian quantiles."
                 )
         position = levels * (self.units + 1) - 0.5
         columns = zip(_columns(self.scores).T, self.units * _columns(self.weights).T, strict=True)
