@@ -1,9 +1,11 @@
 """The kernel that the data choose: the right one, in time, whatever stops the search."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from itergp import IterGPRegressor
+from itergp import Compute, IterGPRegressor
 from itergp.data.rows import Rows
 from itergp.errors import LearningWarning
 from itergp.learning import Ending, choosing, search
@@ -86,6 +88,26 @@ def test_without_noise_its_range_goes_down_and_intervals_still_hold():
     assert model.noise_ < 1e-7
     assert (error < 1.96 * std).mean() > 0.93
     assert error.max() < 1e-3
+
+
+@pytest.mark.parametrize("spoilt", [0, 30])
+def test_that_there_is_no_noise_needs_the_agreement_of_many_rows(spoilt, monkeypatch):
+    """A batch without any of the rows that are far off says that there is none: on Bike, 95 % intervals then
+    held 79 %. A kernel and a noise of 1e-12 stand for what such a batch ends in."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(0.0, 10.0, (1500, 1))
+    y = np.sin(X[:, 0])
+    y[rng.permutation(1500)[:spoilt]] += 0.01 * rng.standard_normal(spoilt)
+    rows = Rows.of(X, y)
+    begun = search.Search(rows, 0.1, True, None, None, 0, None, Compute())
+    held = HeldOut.split(rows, None, 0, Compute())
+    ended = replace(Candidate("rbf", 1.0 * RBF(1.5), 1e-6), at_bounds=("noise",), objective=-3.0)
+    before = begun.enter(begun.scored(ended, held))
+    without = replace(before, noise=1e-12, objective=-9.0)
+    monkeypatch.setattr(search.Search, "go_on", lambda *_: begun.enter(without))
+    choosing._without_noise(begun, held, [choosing._batch(begun, held)])
+    assert begun.best.noise == (1e-6 if spoilt else 1e-12)
+    assert begun.candidates["rbf"] is begun.best
 
 
 @pytest.mark.parametrize("n", [150, 1200])

@@ -29,6 +29,7 @@ from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_working_room
 
 PROBED, MOST_NEIGHBOURS = 300, 120  # rows and neighbours, to see how many neighbours it takes
+AGREEING = 20_000  # rows that have to agree that there is no noise
 SETTLED = 0.02  # nats per observation that more neighbours may change
 SHORT = 30.0  # seconds: below, fewer rows are held out
 # other smoothnesses that go on to more rows: within so many nats per observation of the best, at most so many
@@ -194,13 +195,22 @@ def _apart(candidate: Candidate, d: int) -> Candidate:
 
 def _without_noise(search: Search, held: HeldOut | LeaveOut, makes: list[Stages]) -> None:
     """Where the noise has reached the end of its range there may be none: wider ranges, in which another
-    smoothness may be the best."""
+    smoothness may be the best. A batch does not see the few rows that are far off, and without noise these
+    spoil what is predicted elsewhere: so many more rows have to agree."""
     scored = sorted((one for one in search.candidates.values() if one.held), key=lambda one: -one.score)
-    for one in scored[:2] if search.learn_noise else ():
-        if any(name.startswith("noise") for name in one.at_bounds):
+    for before in scored[:2] if search.learn_noise else ():
+        if any(name.startswith("noise") for name in before.at_bounds):
+            one = before
             for make in makes:
                 one = search.go_on(one, held, make, NOISE_FREE)
+            if isinstance(held, HeldOut) and _of_many(search, one) > _of_many(search, before):
+                one = search.enter(before)
             search.best = one if search.best is None else chosen([search.best, one])
+
+
+def _of_many(search: Search, candidate: Candidate) -> float:
+    """The likelihood of many rows, or of all, given their neighbours: minus its logarithm, for each."""
+    return _likelihood(search, candidate, search.rows, NEIGHBOURS, AGREEING)
 
 
 def _rescale(search: Search) -> None:
@@ -215,20 +225,20 @@ def _rescale(search: Search) -> None:
 def _enough(search: Search, best: Candidate, rows: Rows) -> int:
     """As many neighbours as it takes: until twice as many change the likelihood of some rows no more."""
     m = NEIGHBOURS
-
-    def objective(m: int) -> float:
-        how = (PROBED, search.seed, search.compute, search.tick)
-        found = NeighbourLikelihood.at(best.kernel, rows, m, *how)
-        of_all = summed(found.rows, best.noise, lambda of: replace(found, rows=of))
-        return of_all(best.kernel, best.noise).value
-
-    now = objective(m)
+    now = _likelihood(search, best, rows, m, PROBED)
     while m < MOST_NEIGHBOURS and 2 * m < rows.n:
-        before, now = now, objective(2 * m)
+        before, now = now, _likelihood(search, best, rows, 2 * m, PROBED)
         if abs(now - before) < SETTLED:
             break
         m *= 2
     return m
+
+
+def _likelihood(search: Search, candidate: Candidate, rows: Rows, m: int, batch: int) -> float:
+    """Minus the logarithm of that of a batch given m neighbours each, per observation."""
+    kernel, noise = candidate.kernel, candidate.noise
+    found = NeighbourLikelihood.at(kernel, rows, m, batch, search.seed, search.compute, search.tick)
+    return summed(found.rows, noise, lambda of: replace(found, rows=of))(kernel, noise).value
 
 
 def _batch(search: Search, held: HeldOut, m: int = NEIGHBOURS) -> Stages:
