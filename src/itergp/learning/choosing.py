@@ -5,6 +5,7 @@ A stage of learning is a candidate too: what makes held-out predictions worse is
 objective says. So a bad optimum, too few neighbours or a noise that collapsed cost time, not the answer.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -196,21 +197,32 @@ def _apart(candidate: Candidate, d: int) -> Candidate:
 def _without_noise(search: Search, held: HeldOut | LeaveOut, makes: list[Stages]) -> None:
     """Where the noise has reached the end of its range there may be none: wider ranges, in which another
     smoothness may be the best. A batch does not see the few rows that are far off, and without noise these
-    spoil what is predicted elsewhere: so many more rows have to agree."""
+    spoil what is predicted elsewhere: so many more rows have to agree, if need be with larger variances."""
     scored = sorted((one for one in search.candidates.values() if one.held), key=lambda one: -one.score)
     for before in scored[:2] if search.learn_noise else ():
         if any(name.startswith("noise") for name in before.at_bounds):
             one = before
             for make in makes:
                 one = search.go_on(one, held, make, NOISE_FREE)
-            if isinstance(held, HeldOut) and _of_many(search, one) > _of_many(search, before):
-                one = search.enter(before)
+            if isinstance(held, HeldOut):
+                one = search.enter(_agreed(search, one, before))
             search.best = one if search.best is None else chosen([search.best, one])
 
 
-def _of_many(search: Search, candidate: Candidate) -> float:
-    """The likelihood of many rows, or of all, given their neighbours: minus its logarithm, for each."""
-    return _likelihood(search, candidate, search.rows, NEIGHBOURS, AGREEING)
+def _agreed(search: Search, one: Candidate, before: Candidate) -> Candidate:
+    """The first of these that the likelihood of many rows, or of all, does not find worse than `before`: one;
+    one with the variances that these rows ask for; and `before`."""
+
+    def of(candidate: Candidate) -> float:  # minus the logarithm, per observation
+        return _likelihood(search, candidate, search.rows, NEIGHBOURS, AGREEING)
+
+    least, now = of(before), of(one)
+    if now <= least:
+        return one
+    # with c times the variances it has log(c) / 2 more, and (1 - 1 / c) / 2 of the mean square less
+    square = (math.log(4.0) - 2.0 * (of(rescaled(one, 4.0)) - now)) / 0.75
+    wider = rescaled(one, max(square, 1.0))
+    return wider if of(wider) <= least else before
 
 
 def _rescale(search: Search) -> None:
