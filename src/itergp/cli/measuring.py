@@ -154,7 +154,7 @@ class Predicting:
         share: bool = False,
         quantiles: Sequence[float] = (),
     ) -> None:
-        fit, scores = _scores(fit, np.array(quantiles), interval)
+        fit, scores = predicted.score_quantiles(fit, np.array(quantiles), interval, "--quantiles")
         self.quantiles = {f"q{level!r}": z for level, z in zip(quantiles, scores.tolist(), strict=True)}
         self.fit, self.level, self.rows, self.interval = fit, level, rows, interval  # rows in all
         self.ends, self.share = _ends(fit, level, interval), share
@@ -232,13 +232,6 @@ class Predicting:
         value, lower, upper = (self.sums[name] / total if total > 0 else 0.0 for name in SUMMED[1:])
         found = Share(value, 0.0, lower, upper, parts.method, self.predicted, parts.neighbours, 0)
         return share_values(found) | {"beside": changing(self.fit) if self.lacking else None}
-
-
-def _scores(fit: Fit, levels: np.ndarray, interval: str) -> tuple[Fit, np.ndarray]:
-    """The fit, which may have learned them, and quantiles in standard deviations from the mean."""
-    if interval == "gaussian" or not levels.size:
-        return fit, ndtri(levels)
-    return predicted.score_quantiles(fit, levels, "--quantiles")
 
 
 def _ends(fit: Fit, level: float, interval: str) -> tuple[float, float]:

@@ -8,7 +8,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -311,9 +310,7 @@ class IterGPRegressor(
         check_is_fitted(self)
         asked, X = probabilities(levels), new_inputs(self, X)
         check_method(method, include_noise=True)
-        scores = ndtri(asked)
-        if method == "conformal":
-            self._fit, scores = predictions.score_quantiles(self.fit_, asked)
+        self._fit, scores = predictions.score_quantiles(self.fit_, asked, method)
         found = predictions.at_quantiles(*predictions.mean_and_std(self.fit_, X), scores)
         return found if np.ndim(levels) else found[..., 0]
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from itergp.fitted.batches import batch
 from itergp.fitted.filling import filled_in, known
@@ -48,9 +49,11 @@ def conformal_ends(fit: Fit, level: float, name: str = "level") -> tuple[Fit, tu
     return fit, fit.calibration.reach(level, name)
 
 
-def score_quantiles(fit: Fit, levels: Array, name: str = "levels") -> tuple[Fit, Array]:
-    """The fit with its calibration, and quantiles in standard deviations from the mean: (levels,), or
-    (levels, t)."""
+def score_quantiles(fit: Fit, levels: Array, method: str, name: str = "levels") -> tuple[Fit, Array]:
+    """The fit, with its calibration if held-out rows are asked, and quantiles in standard deviations from the
+    mean: (levels,), or (levels, t)."""
+    if method == "gaussian":
+        return fit, ndtri(levels)
     fit = calibrated(fit)
     assert fit.calibration is not None
     return fit, fit.calibration.quantiles(levels, name)

@@ -219,10 +219,11 @@ def _agreed(search: Search, one: Candidate, before: Candidate) -> Candidate:
     least, now = of(before), of(one)
     if now <= least:
         return one
-    # with c times the variances it has log(c) / 2 more, and (1 - 1 / c) / 2 of the mean square less
-    square = (math.log(4.0) - 2.0 * (of(rescaled(one, 4.0)) - now)) / 0.75
-    wider = rescaled(one, max(square, 1.0))
-    return wider if of(wider) <= least else before
+    # with c times the variances it is now + (log c - (1 - 1 / c) s) / 2, where s is the mean squared error in
+    # units of its variance; that is least where c is s
+    square = max(1.0, (math.log(4.0) - 2.0 * (of(rescaled(one, 4.0)) - now)) / 0.75)
+    wider = now + 0.5 * (math.log(square) + 1.0 - square)
+    return rescaled(one, square) if wider <= least else before
 
 
 def _rescale(search: Search) -> None:
