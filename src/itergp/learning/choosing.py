@@ -15,11 +15,12 @@ import numpy as np
 
 from itergp.data.rows import Rows
 from itergp.learning.candidates import FIRST, ONE, Candidate, chosen, each_its_own, rescaled, start_of
+from itergp.learning.endings import Ending
 from itergp.learning.evaluation import summed
 from itergp.learning.heldout import HeldOut, LeaveOut
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import NOISE_FREE
-from itergp.learning.run import Learned, Record, Run, Stage, ending
+from itergp.learning.run import Learned, OutOfTime, Record, Run, Stage, ending
 from itergp.learning.screening import ITERATIONS, a_few, exactly, screen
 from itergp.learning.search import SCORING, Search, Stages
 from itergp.learning.stages import NEIGHBOURS, Neighbours, a_sample, stages
@@ -36,6 +37,7 @@ SHORT = 30.0  # seconds: below, fewer rows are held out
 # other smoothnesses that go on to more rows: within so many nats per observation of the best, at most so many
 CLOSE, OTHERS = 0.1, 2
 MOST_SPENT = 0.75  # of the degrees of freedom
+LAST_WORD = 0.25  # of the time, at most, that held-out rows take beyond it
 RESERVED = 0.05  # of the time, to predict held-out rows once if there is no time to choose
 LAST_EXACT = 3000  # rows: up to here what is left of the time goes to the exact likelihood of all of them
 LATER = 0.6  # of the time, that the last stage should have
@@ -59,7 +61,12 @@ def choose_rows(
     rows, groups = a_sample(rows, seed, groups)
     search = Search(rows, noise, learn_noise, groups, seconds, seed, callback, compute)
     with ending(search), blas_threads(compute.threads):
-        _choose(search, method)
+        try:
+            _choose(search, method)
+        except OutOfTime:
+            search.ended = Ending.BUDGET
+        if method == "auto":
+            _last_word(search)
     return search.result()
 
 
@@ -69,6 +76,7 @@ def _choose(search: Search, method: str) -> None:
     began = time.perf_counter()
     held = None if small else HeldOut.split(rows, search.groups, search.seed, search.compute, quick)
     held = None if held is None else replace(held, tick=search.tick)
+    search.held = held or LeaveOut(rows, search.groups, search.compute, search.tick)
     known = rows if held is None else held.known
     search.scoring = time.perf_counter() - began  # of many rows, to predict some takes about as long
     few = a_few(search, known)
@@ -93,24 +101,20 @@ def _first_alone(search: Search, method: str, held: HeldOut | None) -> None:
     if held is not None and not is_wide(start.kernel, search.rows):
         first = search.enter(search.scored(search.learned(start, search.rows, _first(search)), held))
         search.best = search.go_on(first, held, _all_rows(search, NEIGHBOURS))
-        return _rescale(search)
-    search.best = best = search.enter(search.learned(start, search.rows, _named(search, method)))
-    if method == "auto":
-        left_out = held or LeaveOut(search.rows, search.groups, search.compute, search.tick)
-        search.best = search.enter(search.scored(best, left_out))
-        _rescale(search)
+    else:
+        search.best = search.enter(search.learned(start, search.rows, _named(search, method)))
 
 
 def _small(search: Search, few: Rows) -> None:
     """Up to a thousand rows: by the exact likelihood, and by rows left out in turn."""
-    rows, held = search.rows, LeaveOut(search.rows, search.groups, search.compute, search.tick)
+    rows, held = search.rows, search.held
+    assert held is not None
     found = list(search.candidates.values())
     if few.n < rows.n:
         found = [search.enter(search.learned(one, rows, exactly(search, rows))) for one in _finalists(search)]
     search.best = best = chosen([search.enter(search.scored(one, held)) for one in found])
     search.best = search.released(best, held, exactly(search, rows))
     _without_noise(search, held, [exactly(search, rows)])
-    _rescale(search)
 
 
 def _large(search: Search, held: HeldOut) -> None:
@@ -130,7 +134,6 @@ def _large(search: Search, held: HeldOut) -> None:
     _without_noise(search, held, [_batch(search, held), _batch(search, held, MOST_NEIGHBOURS)])
     if search.seconds is not None:
         _others(search, held, last, taken, finalists)
-    _rescale(search)
 
 
 def _others(search: Search, held: HeldOut, last: Stages, taken: float, finalists: list[Candidate]) -> None:
@@ -224,6 +227,19 @@ def _agreed(search: Search, one: Candidate, before: Candidate) -> Candidate:
     square = max(1.0, (math.log(4.0) - 2.0 * (of(rescaled(one, 4.0)) - now)) / 0.75)
     wider = now + 0.5 * (math.log(square) + 1.0 - square)
     return rescaled(one, square) if wider <= least else before
+
+
+def _last_word(search: Search) -> None:
+    """Held-out rows say whether intervals are too narrow. Where the clock has left them no time they have
+    some that inference would have had: what inference does not know is in its variances, a noise that is too
+    small is in none."""
+    best = search.best or search.foremost
+    if best is not None and best.held is None and search.held is not None:
+        if search.seconds is not None:
+            search.seconds += max(0.0, -search.left) + LAST_WORD * search.seconds
+        best = search.enter(search.scored(best, search.held, LAST_WORD))
+    search.best = best
+    _rescale(search)
 
 
 def _rescale(search: Search) -> None:

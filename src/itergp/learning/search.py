@@ -35,7 +35,7 @@ Stages = Callable[[Run], Iterator[Stage]]
 
 @dataclass(eq=False)
 class Search(Timed):
-    """Candidates by name; `best` is the one chosen so far."""
+    """Candidates by name; `best` is the one chosen so far, `held` what can be left out of all rows."""
 
     rows: Rows
     noise: Any
@@ -48,6 +48,7 @@ class Search(Timed):
     began: float = field(default_factory=lambda: time.perf_counter())
     candidates: dict[str, Candidate] = field(default_factory=dict)
     best: Candidate | None = None
+    held: HeldOut | LeaveOut | None = None
     trace: list[Record] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
     scoring: float = 0.0  # seconds of the last prediction of held-out rows
@@ -113,10 +114,10 @@ class Search(Timed):
             optimism=run.space.lower.size / rows.total,
         )
 
-    def scored(self, candidate: Candidate, held: HeldOut | LeaveOut) -> Candidate:
-        """With predictions of held-out rows, unless they take too much of the time. A candidate that fails
-        numerically has the worst ones."""
-        if self.left <= 0 or (self.seconds is not None and self.scoring > SCORING * self.seconds):
+    def scored(self, candidate: Candidate, held: HeldOut | LeaveOut, share: float = SCORING) -> Candidate:
+        """With predictions of held-out rows, unless they take more than a share of the time. A candidate that
+        fails numerically has the worst ones."""
+        if self.left <= 0 or (self.seconds is not None and self.scoring > share * self.seconds):
             return replace(candidate, held=None)
         began = time.perf_counter()
         try:
@@ -140,6 +141,12 @@ class Search(Timed):
             more = chosen([more, replace(candidate, objective=more.objective)], errors=DOUBT)
         return self.enter(more if np.isfinite(more.objective) else candidate)
 
+    @property
+    def foremost(self) -> Candidate | None:
+        """The best of those that there are, if there are any."""
+        there = list(self.candidates.values())
+        return chosen([one for one in there if one.held is not None] or there) if there else None
+
     def released(self, candidate: Candidate, held: HeldOut | LeaveOut, make: Stages) -> Candidate:
         """With a lengthscale for each column of a category, where held-out rows ask for it."""
         if self.categories is None or candidate.shares or candidate.held is None:
@@ -150,9 +157,7 @@ class Search(Timed):
     def result(self) -> Learned:
         """The chosen candidate; if there was no time to choose, the best of those that there are."""
         there = list(self.candidates.values())
-        scored = [one for one in there if one.held is not None]
-        start = Candidate(FIRST, start_of(FIRST, self.d), self.noise)
-        best = self.best or (chosen(scored or there) if there else start)
+        best = self.best or self.foremost or Candidate(FIRST, start_of(FIRST, self.d), self.noise)
         return Learned(
             wary_of_new_levels(best.kernel, self.rows.X),
             best.noise,
