@@ -130,6 +130,30 @@ def test_fixed_and_free_hyperparameters_of_scikit_learn_in_one_kernel():
     }
 
 
+@pytest.mark.parametrize(
+    "factor",
+    [
+        skl.DotProduct(0.8, "fixed"),
+        skl.RBF(1.0) + skl.ConstantKernel(0.1, "fixed") * skl.Matern(0.3, nu=0.5),
+        skl.RBF(1.0) + skl.ConstantKernel(0.2, "fixed") + skl.WhiteKernel(0.1),
+    ],
+    ids=str,
+)
+def test_a_free_constant_scales_what_is_fixed_in_a_sum_as_a_whole(factor):
+    """The oracle is scikit-learn's kernel at the values that were learned: up to a factor, it is the same."""
+    X, y = noisy(40)
+    kernel = skl.ConstantKernel(0.7) * factor
+    if "White" not in str(factor):
+        kernel += skl.WhiteKernel(0.1)
+    ours = IterGPRegressor(kernel, normalize=False, mean="zero").fit(X, y).kernel_
+    found = parameters(ours)
+    assert found["scale"] != 0.7
+    signal = factor.k1 if "White" in str(factor) else factor
+    lengthscales = [value for path, value in found.items() if path.endswith("lengthscale")]
+    theirs = signal.clone_with_theta(np.log(lengthscales)) if signal.theta.size else signal
+    np.testing.assert_allclose(ours(X, X), found["scale"] * theirs(X), rtol=1e-10)
+
+
 def test_learning_repeats_to_the_bit_without_a_clock():
     X, y = noisy(60)
     first, second = (IterGPRegressor().fit(X, y) for _ in range(2))

@@ -26,6 +26,21 @@ def test_with_a_linear_part_the_feature_that_moves_the_function_is_the_most_rele
     assert all(one.lengthscale is None for one in found)
 
 
+def test_a_linear_prior_mean_counts_too():
+    """y is 10 b + sin(a): the kernel sees what the plane leaves, which is the wave of a."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (120, 2))
+    y = np.sin(X[:, 0]) + 10 * X[:, 1]
+    model = IterGPRegressor(1.0 * RBF([1.0, 100.0]), mean="linear", noise=0.01, learn=False).fit(X, y)
+    found = relevances(model.fit_)
+    assert [one.feature for one in found] == [1, 0]
+    assert found[1].value < 0.1
+    assert numbers(model.fit_)["fitted"]["mean"] == "linear; the kernel has what is left"
+    assert "linear; the kernel has what is left" in model._repr_html_()
+    constant = IterGPRegressor(1.0 * RBF([1.0, 100.0]), noise=0.01, learn=False).fit(X, y)
+    assert numbers(constant.fit_)["fitted"]["mean"] is None
+
+
 def test_it_is_how_far_predictions_move_over_one_standard_deviation():
     """The oracle predicts each row, and each with one feature moved; also where a kernel has two lengthscales
     for each feature, and there are two targets."""

@@ -230,6 +230,42 @@ def test_days_are_those_of_numpy(moment, between):
     assert days(f"{moment:%Y-%m-%d}") == np.datetime64(moment.date(), "D").astype(np.int64)
 
 
+MIXED = "a,b,y\n" + "".join(f"{i},{{}},{i}\n" for i in range(12))
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("signs", [{0}, {11}, {3, 4}, set(range(11)), set(range(1, 12))])
+def test_percent_signs_in_some_cells_of_a_column_alone_are_refused(signs, fast, tmp_path, monkeypatch):
+    """8.4 beside 8.4 % may mean either. Whatever the piece of the file in which they are met."""
+    if fast:
+        monkeypatch.setattr("itergp.tables.pieces.LARGE", 0)
+        monkeypatch.setattr("itergp.tables.arrow.BLOCK", 32)
+    monkeypatch.setattr("itergp.tables.reading.TOGETHER", 9)
+    path = written(tmp_path, MIXED.format(*("8.4 %" if i in signs else "8.4" for i in range(12))))
+    with pytest.raises(InputError, match=r"column 'b': some numbers have percent signs, others .* as 8.4"):
+        read(path, "y")
+    zero = written(tmp_path, MIXED.format(*("8.4 %" if i in signs else "0" for i in range(12))))
+    expected = [0.084 if i in signs else 0.0 for i in range(12)]
+    assert read(zero, "y")[1][:, 1].tolist() == expected  # nothing is nothing in both
+
+
+def test_a_date_below_rows_without_any_is_named_as_one(tmp_path):
+    rows = "".join(f"{i},{'2024-01-05' if i > 55 else ''},{i}\n" for i in range(60))
+    with pytest.raises(InputError, match=r"column 'd': '2024-01-05' .* put rows with dates first"):
+        read(written(tmp_path, "a,d,y\n" + rows), "y", missing="drop")
+
+
+@pytest.mark.parametrize("clock", ["00:00:00", "06:30:00"])
+def test_days_as_categories_are_the_same_from_csv_and_parquet(clock, tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    moments = [datetime.fromisoformat(f"2024-01-0{day} {clock}") for day in (1, 2, 1)]
+    pq.write_table(pa.table({"day": moments, "y": [1.0, 2.0, 3.0]}), tmp_path / "t.parquet")
+    texts = [str(moment.date()) if clock == "00:00:00" else str(moment) for moment in moments]
+    path = written(tmp_path, "day,y\n" + "".join(f"{text},{i}\n" for i, text in enumerate(texts)))
+    found = [read(one, "y", (), ["day"])[0].features[0].categories for one in (path, tmp_path / "t.parquet")]
+    assert found[0] == found[1]
+
+
 def test_an_offset_is_converted_to_utc_and_what_is_no_date_is_none():
     assert days("2024-01-01T01:30:00+01:30") == days("2024-01-01")
     assert days("2024/01/31") == days("2024-01-31")
@@ -557,7 +593,7 @@ def test_the_index_of_a_data_frame_is_no_feature(tmp_path, name):
 def test_separators_at_the_ends_of_lines_are_noticed(tmp_path):
     layout, _, _, said = read(written(tmp_path, PLAIN.replace("\n", ",\n")), "y")
     assert layout.inputs == ["a", "b"]
-    assert said == ["column 4 is empty: left out."]
+    assert said == ["column 4 has no name, and no value in the first rows: left out."]
     layout, _, _, said = read(written(tmp_path, PLAIN.replace("\n", ",\n").replace("y,", "y")), "y")
     assert layout.inputs == ["a", "b"]
     assert said == ["rows end in a separator, and nothing after it: 2."]

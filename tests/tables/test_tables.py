@@ -535,9 +535,24 @@ def test_the_text_of_a_table_is_what_is_written(tmp_path):
         write_table(tmp_path / "out.xlsx", columns)
 
 
+@pytest.mark.parametrize("names", ["", "x;y;z\n", "Temp, C;Hum, %;y, m\n"])
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_decimal_commas_do_not_separate_columns(names, separator, tmp_path):
+    """The comma splits such lines into more cells, equally many in each."""
+    path = tmp_path / "t.csv"
+    path.write_text((names + "5,12;5,87;4,811\n9,5;8,4;8,402\n1,44;3,2;4,1\n").replace(";", separator))
+    table = read_table(path)
+    assert [column[1] for column in table.columns] == ["9,5", "8,4", "8,402"]
+    assert table.header == bool(names)
+
+
 def test_names_that_count_the_columns_are_asked_about(tmp_path):
     """As pandas writes a frame without names: taken for data, another column would be the target."""
     path = tmp_path / "t.csv"
+    path.write_text("1,2,3,4\n" + "0.5,1.5,2.5,3.5\n" * 3)
+    said = "line 1 counts the columns, and is read as data: use --header if these are names."
+    assert read_table(path).notes.sentences() == [said]
+    assert read_table(path, header=False).notes.sentences() == []
     path.write_text("0,1,2,3\n" + "0.5,1.5,2.5,3.5\n" * 3)
     with pytest.raises(InputError, match=r"line 1: the cells count the columns, .*--header or --no-header"):
         read_table(path)

@@ -57,6 +57,14 @@ SkipBadOption = Annotated[
         "--skip-bad", help="Leave out rows that cannot be read (text for a number, cells too many or few)."
     ),
 ]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The column with the target, for a model that was saved by Python and does not know it: its "
+        "name; where columns have no names, its number counted from 1.",
+        show_default=False,
+    ),
+]
 HeaderOption = Annotated[
     bool | None,
     typer.Option(

@@ -33,7 +33,8 @@ def _draw_learned(learned: Values, target: str | None) -> None:
     noise += _how_noise_varies(learned)
     kernel = [f"{learned['kernel']}, scale in variances of the target", sentence(learned["candidates"])]
     pairs = [("kernel", line) for line in kernel if line]
-    _draw_pairs("What was learned", [*pairs, ("noise", noise)])
+    mean = [("mean", learned["mean"])] if learned["mean"] else []
+    _draw_pairs("What was learned", [*mean, *pairs, ("noise", noise)])
     features = learned["features"]
     if not features:
         return

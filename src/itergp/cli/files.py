@@ -119,6 +119,17 @@ def _layout(path: Path, fit: "Fit", layout: Layout | None) -> Layout:
     return layout.knowing(None if fit.donors is None else fit.donors.holes)
 
 
+def with_target(layout: Layout, target: str | None) -> Layout:
+    """Models saved by Python do not know their target."""
+    if target is None:
+        return layout
+    if layout.target is None:
+        return layout.with_target(target)
+    if target.strip() not in (layout.target.name, str(layout.target.place + 1)):
+        raise InputError(f"--target is {target!r}, but the target of the model is {layout.target.name!r}.")
+    return layout
+
+
 def supervised(
     path: Path, header: bool | None, layout: Layout, decimal: str | None = None, skip_bad: bool = False
 ) -> "tuple[np.ndarray, np.ndarray, list[str], Places]":

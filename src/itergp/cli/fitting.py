@@ -19,6 +19,7 @@ from itergp.cli.app import (
     JsonOption,
     ModelArgument,
     SkipBadOption,
+    TargetOption,
     app,
     reporting,
     say,
@@ -32,6 +33,7 @@ from itergp.cli.files import (
     save_model,
     supervised,
     table_file,
+    with_target,
     writable,
 )
 from itergp.errors import InputError, ItergpError
@@ -190,14 +192,7 @@ def update(
             show_default=False,
         ),
     ],
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="The column with the target, for a model that was saved by Python and does not know it: its "
-            "name, or its number counted from 1.",
-            show_default=False,
-        ),
-    ] = None,
+    target: TargetOption = None,
     budget: BudgetOption = None,
     cluster: ClusterOption = None,
     out: OutOption = None,
@@ -216,7 +211,7 @@ def update(
         existing(model)
         with engine_of(cluster) as engine:
             estimator, layout = load_model(model, engine)
-            layout = _with_target(layout, target)
+            layout = with_target(layout, target)
             X, y, notes, _ = supervised(path, header, layout, decimal, skip_bad)
             say_notes(notes)
             estimator.budget = budget or estimator.budget
@@ -264,17 +259,6 @@ def _found_of_missing(fit: "Fit", layout: Layout) -> list[str]:
 
 def _size(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.0f} kB"
-
-
-def _with_target(layout: Layout, target: str | None) -> Layout:
-    """Models saved by Python do not know their target."""
-    if target is None:
-        return layout
-    if layout.target is None:
-        return layout.with_target(target)
-    if target.strip() not in (layout.target.name, str(layout.target.place + 1)):
-        raise InputError(f"--target is {target!r}, but the target of the model is {layout.target.name!r}.")
-    return layout
 
 
 def _check_table(missing: str, dates: str, decimal: str | None) -> None:

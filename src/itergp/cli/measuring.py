@@ -80,6 +80,7 @@ def _learned(fit: Fit, layout: Layout) -> Values:
     y_scale = float(fit.scaling.y_scale)
     values = {path: np.asarray(value).tolist() for path, value in parameters(fit.kernel).items()}
     return {
+        "mean": fit.mean_words,
         "kernel": formula(fit.kernel),
         "candidates": choice.rows(fit.trace.candidates),
         "parameters": values,

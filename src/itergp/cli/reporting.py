@@ -11,6 +11,7 @@ from itergp.cli.app import (
     HeaderOption,
     ModelArgument,
     SkipBadOption,
+    TargetOption,
     app,
     console,
     one_line,
@@ -18,7 +19,7 @@ from itergp.cli.app import (
     say,
     say_notes,
 )
-from itergp.cli.files import check_decimal, existing, load_fit, supervised, writable
+from itergp.cli.files import check_decimal, existing, load_fit, supervised, with_target, writable
 from itergp.errors import InputError
 
 
@@ -31,6 +32,7 @@ def report(
             help="Test rows with the target: CSV or Parquet; by default, training rows are held out."
         ),
     ] = None,
+    target: TargetOption = None,
     out: Annotated[
         Path | None, typer.Option(help="Output file; MODEL with the suffix .html by default.")
     ] = None,
@@ -51,19 +53,20 @@ def report(
         if out is not None:
             _page(writable(out, existing(model), *([] if data is None else [existing(data)])))
         fit, layout = load_fit(existing(model))
+        layout = with_target(layout, target)
         X_test = y_test = places = None
         if data is not None:
             X_test, y_test, notes, places = supervised(existing(data), header, layout, decimal, skip_bad)
             say_notes(notes)
         from itergp.report import numbers, write_page
 
-        target = None if layout.target is None else [layout.target.name]
+        called = None if layout.target is None else [layout.target.name]
         values = numbers(
             fit,
             X_test,
             y_test,
             feature_names=layout.inputs,
-            target_names=target,
+            target_names=called,
             dropped=layout.dropped,
             places=places,
         )

@@ -1,6 +1,6 @@
 """Translates names and scikit-learn kernels into kernels and means of this library."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -93,10 +93,7 @@ def translate_kernel(kernel: Any, features: int) -> Translated:
             f"kernel is {kernel!r}, which is only noise; expected a kernel of the inputs added to it."
         )
     white = [part for part in terms if part.kernel is None]
-    translated, held = reduce(
-        lambda left, right: (left[0] + right[0], _below("left.", left[1]) + _below("right.", right[1])),
-        (part.scaled() for part in signal),
-    )
+    translated, held = _sum(part.scaled() for part in signal)
     translated.check_features(features)
     return Translated(
         translated,
@@ -140,10 +137,11 @@ class _Term:
     held: tuple[str, ...] = ()  # the paths of fixed ones in the kernel
     scales: tuple[bool, ...] = ()  # whether each constant that makes up the scale is fixed
 
-    def scaled(self) -> tuple[Kernel, tuple[str, ...]]:
-        """scale * kernel, and the paths of what is fixed in it."""
+    def scaled(self, alone: bool = True) -> tuple[Kernel, tuple[str, ...]]:
+        """scale * kernel, and the paths of what is fixed in it. A kernel without a constant has a scale of
+        its own to learn, unless it does not stand `alone`."""
         assert self.kernel is not None
-        whole = bool(self.scales) and all(self.scales)
+        whole = all(self.scales) and bool(self.scales or not alone)
         if isinstance(self.kernel, _One):
             return Constant(self.scale), ("value",) * whole
         return self.scale * self.kernel, _below("kernel.", self.held) + ("scale",) * whole
@@ -151,6 +149,13 @@ class _Term:
 
 class _One(Constant):
     """The constant 1 that a ConstantKernel scales."""
+
+
+def _sum(parts: Iterable[tuple[Kernel, tuple[str, ...]]]) -> tuple[Kernel, tuple[str, ...]]:
+    """Kernels with the paths of what is fixed in them, added up."""
+    return reduce(
+        lambda left, right: (left[0] + right[0], _below("left.", left[1]) + _below("right.", right[1])), parts
+    )
 
 
 def _below(name: str, paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -163,9 +168,8 @@ def _terms(kernel: Any, features: int) -> list[_Term]:
     if type(kernel) is skl.Sum:
         return _terms(kernel.k1, features) + _terms(kernel.k2, features)
     if type(kernel) is skl.Product:
-        return [
-            _product(a, b, kernel) for a in _terms(kernel.k1, features) for b in _terms(kernel.k2, features)
-        ]
+        left, right = (_inseparable(_terms(factor, features)) for factor in (kernel.k1, kernel.k2))
+        return [_product(a, b, kernel) for a in left for b in right]
     fixed = tuple(parameter.fixed for parameter in kernel.hyperparameters)
     if type(kernel) is skl.ConstantKernel:
         return [_Term(float(kernel.constant_value), _One(), fixed, scales=fixed)]
@@ -178,9 +182,20 @@ def _terms(kernel: Any, features: int) -> list[_Term]:
         return [_Term(float(kernel.noise_level), None, fixed)]
     if type(kernel) is skl.DotProduct:
         offset = [_Term(float(kernel.sigma_0) ** 2, _One(), fixed, scales=fixed)] if kernel.sigma_0 else []
-        return [*offset, _Term(1.0, Linear(1.0), fixed)]
+        return [*offset, _Term(1.0, Linear(1.0), fixed, ("lengthscale",) * all(fixed), fixed * all(fixed))]
     held = tuple(OUR_NAMES[parameter.name] for parameter in kernel.hyperparameters if parameter.fixed)
     return [_Term(1.0, _simple(kernel, features), fixed, held)]
+
+
+def _inseparable(terms: list[_Term]) -> list[_Term]:
+    """Terms of a sum that is a factor: one term, if multiplying it out would set free what is fixed there, as
+    the 2 of C * (RBF + 2 * Matern)."""
+    signal = [term for term in terms if term.kernel is not None]
+    if len(signal) < 2 or not any(any(term.scales) for term in signal):
+        return terms
+    kernel, held = _sum(term.scaled(alone=False) for term in signal)
+    fixed = tuple(flag for term in signal for flag in term.fixed)
+    return [_Term(1.0, kernel, fixed, held), *(term for term in terms if term.kernel is None)]
 
 
 def _product(a: _Term, b: _Term, whole: Any) -> _Term:

@@ -21,6 +21,7 @@ from itergp.posterior.local import NEIGHBOURS, LocalPosterior
 from itergp.posterior.local_targets import LocalTargets
 from itergp.posterior.targets import TargetPosterior
 from itergp.prior.kernel import Kernel
+from itergp.prior.means import ConstantMean, Zero
 from itergp.solver.state import Status, Step
 from itergp.validate import Array, count
 
@@ -82,6 +83,20 @@ class Fit:
     __repr__ = brief.call
 
     # What was fitted.
+
+    @property
+    def flat(self) -> bool:
+        """Whether the prior mean is a constant, so that the kernel has all that depends on inputs."""
+        return isinstance(self.posterior.problem.prior.mean_function, Zero | ConstantMean)
+
+    @property
+    def mean_words(self) -> str | None:
+        """The prior mean, where it depends on the inputs."""
+        if self.flat:
+            return None
+        asked, used = self.asked["mean"], self.posterior.problem.prior.mean_function
+        name = asked if isinstance(asked, str) else getattr(used, "__name__", type(used).__name__)
+        return f"{name}; the kernel has what is left"
 
     @property
     def kernel(self) -> Kernel:

@@ -43,7 +43,8 @@ def relevances(fit: Fit) -> list[Relevance]:
     missing, where they are in use. A column that is constant in the training rows has no relevance, whatever
     its lengthscale: that may be short, for the sake of values that nobody has seen."""
     scaled, varies = bool((fit.scaling.x_scale != 1.0).any()), varying(fit)
-    found, lengthscales = _by_lengthscales(fit.posterior.problem.gram, scaled) or (_by_movement(fit), None)
+    told = _by_lengthscales(fit.posterior.problem.gram, scaled) if fit.flat else None
+    found, lengthscales = told or (_by_movement(fit), None)
     found = _of_largest(np.where(varies, found, 0.0), varies)
     return [
         Relevance(
@@ -83,7 +84,8 @@ def _by_movement(fit: Fit) -> np.ndarray:
     """How far the mean of the function moves when a feature moves by one standard deviation, towards its
     median, where there are data: the root mean square over some rows and all targets.
 
-    The kernel does not say it: a linear part has one lengthscale, and the data tell the slopes."""
+    The kernel does not say it: a linear part has one lengthscale, and the data tell the slopes. Nor does it
+    where the prior mean depends on the inputs."""
     X = fit.posterior.problem.X
     n, d = X.shape
     rows = X[np.linspace(0, n - 1, min(n, max(1, POINTS // d))).astype(int)]

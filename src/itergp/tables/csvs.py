@@ -58,6 +58,9 @@ def opened_csv(path: Path, file: TextIO, how: How) -> Csv:
         raise InputError(f"{path} is empty; expected a line of names and lines of numbers.")
     header = how.header if how.header is not None else _has_header(path, head, how.known)
     line, cells = head[0]
+    if how.header is None and not header and [*cells] == [str(j + 1) for j in range(len(cells))]:
+        said = f"line {line} counts the columns, and is read as data: use --header if these are names."
+        notes.add("counts columns", said)
     names = (
         column_names(path, cells, f"line {line}")
         if header
@@ -167,15 +170,27 @@ def _is_row(path: Path, line: str, below: list[str], separator: str, how: How) -
 
 
 def _separator(lines: list[str], whole: bool) -> str:
-    """The separator that splits the first lines into the most cells, equally many in each if possible."""
+    """The separator that splits the first lines into equally many cells, if possible: those that are numbers
+    or dates, as 1,5 is where ; separates, then the most cells."""
     widths = {separator: _widths(lines, separator, whole) for separator in SEPARATORS}
     even = {
         separator: found[0] for separator, found in widths.items() if found[0] > 1 and len(set(found)) == 1
     }
+    if len(even) == 1:
+        return next(iter(even))
     if even:
-        return max(even, key=even.__getitem__)
+        return max(even, key=lambda separator: (_share_of_data(lines, separator), even[separator]))
     first = {separator: found[0] for separator, found in widths.items() if found[0] > 1}
     return max(first, key=first.__getitem__) if first else ","
+
+
+def _share_of_data(lines: list[str], separator: str) -> float:
+    """Of the cells below the first line, which may be names."""
+    rows: list[list[str]] = []
+    with contextlib.suppress(csv.Error):
+        rows.extend(cells for cells in csv.reader(lines[1:], delimiter=separator) if cells)
+    cells = [cell for row in rows for cell in row]
+    return sum(map(_is_data, cells)) / len(cells) if cells else 0.0
 
 
 def _widths(lines: list[str], separator: str, whole: bool) -> list[int]:

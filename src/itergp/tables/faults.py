@@ -3,12 +3,13 @@ message."""
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from itergp.errors import InputError
 from itergp.tables.cells import is_number
-from itergp.tables.dates import is_date_like
+from itergp.tables.dates import days, is_date_like
 from itergp.tables.numbers import COMMA, POINT, is_undecided, number, unit_of
 from itergp.tables.table import ANY_DATES, DAY_FIRST, NUMBERS, Table
 
@@ -29,6 +30,7 @@ class Faults:
         self.of_numbers: set[int] = set()  # columns with at least one
         self.foreign: dict[int, tuple[str, str]] = {}  # the place of the first, and what is there
         self.missing: dict[int, tuple[str, int]] = {}  # the place of the first, and how many there are
+        self.signs: dict[int, tuple[Path, str]] = {}  # a number without a percent sign, where others have one
 
     def add(self, table: Table) -> None:
         missing_allowed, foreign_allowed = self._allowed
@@ -43,6 +45,9 @@ class Faults:
             if rows.size and not missing_allowed:
                 first, count = self.missing.get(j, (table.place(int(rows[0]), j), 0))
                 self.missing[j] = first, count + rows.size
+            plain = table.notes.example(("without percent signs", j))
+            if plain is not None and table.notes.count(("percent", j)):
+                self.signs[j] = table.path, plain
 
     def raise_first(self, advice: str) -> None:
         """Raise an error if there was anything."""
@@ -65,6 +70,12 @@ class Faults:
                     f"{self.missing[j][0]}: the value is missing ({number} {'is' if number == 1 else 'are'} "
                     f"missing in all). {REMEDY}"
                 )
+        for j, (path, plain) in self.signs.items():
+            raise InputError(
+                f"{path}, column {self.names[j]!r}: some numbers have percent signs, others have none, such "
+                f"as {plain}, so it is not clear what these mean. Write all in one way, or leave out the "
+                "column."
+            )
 
 
 def check_numbers(table: Table, columns: Sequence[int], advice: str) -> None:
@@ -109,6 +120,8 @@ def _hint(cell: str, kind: str) -> str:
         return "Write decimals with a point, or use --decimal , if all have a comma. "
     if number(cell, POINT) is not None:
         return "Write decimals with a comma, as the first rows do, or use --decimal . if that is wrong. "
+    if days(cell) is not None and kind not in ANY_DATES:
+        return "It is a date, but the first rows of the column have none: put rows with dates first. "
     if is_date_like(cell):
         return "Write dates as 2024-01-31. "
     unit = unit_of(cell)

@@ -13,7 +13,7 @@ from itergp.tables.dates import AUTO
 from itergp.tables.faults import LEAVING, Faults, check_numbers, listed, quoted
 from itergp.tables.feature import MISSING, Feature, feature_of
 from itergp.tables.numbers import DECIMALS
-from itergp.tables.table import DATES, DAY_FIRST, INDEX, NUMBERS, TEXT, Head, Table
+from itergp.tables.table import DATES, DAY_FIRST, EMPTY, INDEX, NUMBERS, TEXT, Head, Table
 
 TAKEN_AS_KNOWN = (
     "the model is of an earlier version, for which the median of the fit stands for them and is taken for "
@@ -347,13 +347,15 @@ class Layout:
 
 # What is said.
 
+WHY = {INDEX: "numbers the rows, so it is no feature", EMPTY: "has no name, and no value in the first rows"}
+
 
 def _note(table: Table, dropped: Iterable[int], found: dict[int, Feature | None]) -> None:
     """Of columns that became something else, and of those that were left out by themselves."""
     for j in sorted(dropped):
         why = table.left_out.get(j)
         if why is not None:
-            what = "numbers the rows, so it is no feature" if why == INDEX else "is empty"
+            what = WHY[why]
             own = f"column {j + 1}"  # what it is called if it has no name
             called = own if table.names[j] == own else f"{own} ({table.names[j]!r})"
             table.notes.add(("left out", j), f"{called} {what}: left out.")

@@ -31,7 +31,7 @@ MEANINGS = {
     "truth": "truth values: {cell} is read as {value}",
     "percent": "percent signs: {cell} is read as {value}",
     "day first": "dates with the day first: {cell} is read as {value}",
-    "offset": "times with an offset from UTC are converted to UTC",
+    "offset": "times with an offset from UTC: they are converted to UTC",
 }
 
 
@@ -42,6 +42,7 @@ class Numbers:
     values: np.ndarray
     foreign: tuple[int, str] | None = None  # the first row that has no number, and its cell
     unusual: dict[str, str] = field(default_factory=dict)  # how numbers are written, and what it means
+    plain: str = ""  # the first number that is not 0 and has no percent sign
 
 
 def numbers_of(cells: Cells, decimal: str | None = None) -> Numbers:
@@ -49,22 +50,28 @@ def numbers_of(cells: Cells, decimal: str | None = None) -> Numbers:
     unclear = decimal is None and mixes_thousands(cells)
     values = None if unclear else _all_numbers(cells, decimal)
     if values is not None:
-        return Numbers(values)
-    values, foreign, unusual = np.full(len(cells), np.nan), None, {}
+        return Numbers(values, plain=_nonzero(*values[values != 0][:1]))
+    values, foreign, unusual, plain = np.full(len(cells), np.nan), None, {}, ""
     for i, cell in enumerate(cells):
         undecided = unclear and is_undecided(cell)
         if not undecided and decimal != COMMA and _is_finite(cell):  # as most of them
             values[i] = float(cell)
+            plain = plain or _nonzero(values[i])
             continue
         found = None if undecided else number(cell, decimal)
         if found is not None:
             values[i], how = found
+            plain = plain or _nonzero(values[i]) * (how not in ("percent", "truth"))
             if how and how not in unusual:
                 unusual[how] = MEANINGS[how].format(cell=cell.strip(), value=f"{values[i]:.15g}")
         elif not is_no_value(cell):
             values[i] = math.inf
             foreign = foreign or (i, cell.strip())
-    return Numbers(values, foreign, unusual)
+    return Numbers(values, foreign, unusual, plain)
+
+
+def _nonzero(value: float = 0.0) -> str:
+    return f"{value:.15g}" if value else ""
 
 
 def number(cell: str, decimal: str | None) -> tuple[float, str] | None:

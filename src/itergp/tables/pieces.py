@@ -13,7 +13,18 @@ from itergp.tables.cells import Cells, Coded, Column, Lines
 from itergp.tables.csvs import Csv, opened_csv, without_fast_reader
 from itergp.tables.lines import opened, unpacker
 from itergp.tables.reading import ROOM, readable
-from itergp.tables.table import ANY_DATES, NUMBERS, RAW, TEXT, Head, How, Row, Table, Use, as_numbers
+from itergp.tables.table import (
+    ANY_DATES,
+    NUMBERS,
+    RAW,
+    TEXT,
+    Head,
+    How,
+    Row,
+    Table,
+    Use,
+    as_numbers,
+)
 
 LARGE = 20_000_000  # bytes of a CSV file from which Arrow reads it, if it is installed
 BATCH = 1 << 16  # rows of Parquet at once
@@ -81,6 +92,9 @@ def piece(head: Head, columns: Mapping[int, Column], use: Mapping[int, str], lin
             ready[j] = found.values
             if found.foreign is not None:
                 foreign[j] = found.foreign
+        elif use[j] == NUMBERS and isinstance(cells, np.ndarray):
+            plain = cells[np.isfinite(cells) & (cells != 0)]
+            head.notes.met(("without percent signs", j), f"{plain[0]:.15g}" if plain.size else "")
     return _table(head, ready, lines, foreign)
 
 

@@ -5,6 +5,7 @@ import itertools
 import zlib
 from array import array
 from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -198,4 +199,9 @@ def arrow_column(pa: Any, column: Any, use: str) -> Column:
 
 
 def _texts(column: Any) -> list[str]:
-    return ["" if value is None else str(value) for value in column.to_pylist()]
+    """As CSV files have them: moments that are all at midnight are dates."""
+    values = column.to_pylist()
+    moments = [value for value in values if isinstance(value, datetime)]
+    if moments and all(moment.time() == time.min for moment in moments):
+        values = [value.date() if isinstance(value, datetime) else value for value in values]
+    return ["" if value is None else str(value) for value in values]

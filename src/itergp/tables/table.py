@@ -111,6 +111,7 @@ def as_numbers(head: Head, column: int, cells: Cells, kind: str) -> Numbers:
         found = _read(cells, kind, decimal)
     for how, meaning in found.unusual.items():
         head.notes.add((how, column), f"{head.names[column]!r} has {meaning}.")
+    head.notes.met(("without percent signs", column), found.plain)
     return found
 
 
@@ -125,4 +126,4 @@ def _of_coded(head: Head, cells: Coded, kind: str) -> Numbers:
     values = found.values[cells.codes] if different else np.empty(0)
     foreign = np.flatnonzero(np.isinf(values))
     first = (int(foreign[0]), cells[int(foreign[0])]) if foreign.size else None
-    return Numbers(values, first, found.unusual)
+    return Numbers(values, first, found.unusual, found.plain)

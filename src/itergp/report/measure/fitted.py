@@ -32,6 +32,7 @@ def fitted(subject: Subject) -> Json:
         "features": fit.used_features,
         "feature_names": [name for j, name in enumerate(subject.names) if j not in fit.idle],
         "targets": subject.targets,
+        "mean": fit.mean_words,
         "kernel": formula(fit.kernel),
         "noise": np.atleast_1d(fit.noise * fit.scaling.y_scale**2),
         "policy": policy_text(fit.asked["policy"], posterior.policy),

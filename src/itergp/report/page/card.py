@@ -59,4 +59,6 @@ def facts(fit: Fit) -> list[tuple[str, str]]:
     chosen = choice.sentence(choice.rows(fit.trace.candidates))
     if chosen:
         found.insert(2, ("chosen", chosen))
+    if fit.mean_words is not None:
+        found.insert(1, ("mean", fit.mean_words))
     return found

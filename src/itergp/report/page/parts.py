@@ -371,6 +371,7 @@ def fitted(numbers: Json) -> str:
         ("Rows", f"{count(f.get('rows'))}, of which {count(f.get('distinct_rows'))} have distinct inputs"),
         ("Features", count(f.get("features"))),
         ("Targets", ", ".join(map(str, f.get("targets") or []))),
+        ("Prior mean", f.get("mean")),
         ("Kernel", f.get("kernel")),
         ("Noise variance", f"{', '.join(noise)} (in units of y squared)" if noise else None),
         ("Policy", f.get("policy")),
