@@ -19,7 +19,7 @@ from itergp.learning.candidates import Candidate, rescaled
 from itergp.learning.endings import Ending
 from itergp.learning.heldout import Scores
 from itergp.learning.run import Learned, OutOfTime, Timed, ending
-from itergp.learning.training import learn_rows
+from itergp.learning.training import learn_on
 from itergp.learning.varying import Errors, errors_within, held_out_errors, learned_function
 
 ROUNDS = 2
@@ -97,7 +97,7 @@ def _round(
     told = centred_rows(plan, rows(function(data.X)))
     unit, noise = told.unit, level * of_told(plan, found.noise)
     how: dict[str, Any] = {"seed": plan.seed, "callback": watch.learned, "compute": plan.compute}
-    learned = learn_rows(
+    learned = learn_on(
         told.per(unit),
         found.kernel,
         noise / unit,

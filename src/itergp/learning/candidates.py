@@ -90,6 +90,12 @@ def each_its_own(kernel: Kernel, d: int) -> Kernel:
     return with_parameters(kernel, {path: np.full(d, parameters(kernel)[path])})
 
 
+def with_one(kernel: Kernel) -> Kernel:
+    """The same kernel with one lengthscale for all features: their geometric mean."""
+    path = _lengthscale(kernel)
+    return with_parameters(kernel, {path: float(np.exp(np.log(parameters(kernel)[path]).mean()))})
+
+
 def smoothed(kernel: Kernel, name: str, factor: float = 1.0) -> Kernel:
     """The same scale and lengthscales (times a factor) with another smoothness."""
     found = parameters(kernel)

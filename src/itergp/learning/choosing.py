@@ -21,8 +21,9 @@ from itergp.learning.heldout import HeldOut, LeaveOut
 from itergp.learning.neighbours import NeighbourLikelihood
 from itergp.learning.parameters import NOISE_FREE
 from itergp.learning.run import Learned, OutOfTime, Record, Run, Stage, ending
-from itergp.learning.screening import ITERATIONS, a_few, exactly, screen
+from itergp.learning.screening import ITERATIONS, a_few, exactly, near_each_other, screen
 from itergp.learning.search import SCORING, Search, Stages
+from itergp.learning.shorter import GAIN, Shorter, shorter
 from itergp.learning.stages import NEIGHBOURS, Neighbours, a_sample, stages
 from itergp.learning.wide import MOST_ROWS, is_wide, stages as wide_stages
 from itergp.limits import EXACT_LIKELIHOOD_ROWS
@@ -31,6 +32,7 @@ from itergp.linalg.compute import Compute
 from itergp.linalg.libraries import require_working_room
 
 PROBED, MOST_NEIGHBOURS = 300, 120  # rows and neighbours, to see how many neighbours it takes
+ASKED = 1000  # rows that say whether shorter lengthscales are more likely
 AGREEING = 20_000  # rows that have to agree that there is no noise
 SETTLED = 0.02  # nats per observation that more neighbours may change
 SHORT = 30.0  # seconds: below, fewer rows are held out
@@ -80,10 +82,13 @@ def _choose(search: Search, method: str) -> None:
     known = rows if held is None else held.known
     search.scoring = time.perf_counter() - began  # of many rows, to predict some takes about as long
     few = a_few(search, known)
-    del known
     if few is None:
+        search.shorter = _elsewhere(search, known)
+        del known
         return _first_alone(search, method, held)
     screen(search, few)
+    few = _once_more(search, known, few)
+    del known
     if method != "auto":
         _by(search, method, few)
     elif held is None:
@@ -92,12 +97,42 @@ def _choose(search: Search, method: str) -> None:
         _large(search, held)
 
 
+def _elsewhere(search: Search, rows: Rows) -> Shorter | None:
+    """Shorter lengthscales to start from."""
+    kernel = start_of(FIRST, search.d)
+    if is_wide(kernel, rows):
+        return None
+    noise = None if search.learn_noise else float(np.mean(search.noise)) / rows.variance
+    return shorter(kernel, rows, noise, search.seed, search.seconds, search.compute)
+
+
+def _once_more(search: Search, rows: Rows, few: Rows) -> Rows:
+    """All candidates from shorter lengthscales, if these rows are more likely there, as they are, than where
+    any candidate has led. Returns the few rows on which the candidates were learned last."""
+    search.shorter = _elsewhere(search, rows)
+    if search.shorter is None:
+        return few
+    best = min(search.candidates.values(), key=lambda one: one.objective)
+    now, there = (
+        _likelihood(search, one, rows, NEIGHBOURS, ASKED) for one in (best, search.elsewhere(FIRST))
+    )
+    if now <= there + GAIN:
+        search.shorter = None
+        return few
+    search.candidates.clear()
+    few = near_each_other(search, rows, few)
+    screen(search, few)
+    return few
+
+
 def _first_alone(search: Search, method: str, held: HeldOut | None) -> None:
     """No time to choose: one smoothness, learned as if it had been asked for. Held-out rows may still say
     that a stage made it worse, or that its intervals are too narrow."""
     assert search.seconds is not None
     search.scoring = min(max(search.scoring, RESERVED * search.seconds), SCORING * search.seconds)
     start = Candidate(FIRST, start_of(FIRST, search.d), search.noise)
+    if search.shorter is not None:
+        start = search.elsewhere(FIRST)
     if held is not None and not is_wide(start.kernel, search.rows):
         first = search.enter(search.scored(search.learned(start, search.rows, _first(search)), held))
         search.best = search.go_on(first, held, _all_rows(search, NEIGHBOURS))

@@ -38,7 +38,8 @@ GAPS = 20
 SMALLEST_GAP, GAP = 10, 0.02  # rows of the smallest gap, and the share of all rows in the largest
 BLOCK_ROWS, BLOCKS, MOST_CLUSTERED = 50, (4, 40), 20_000  # rows of a block, blocks, rows that make them
 LOG_2_PI = float(np.log(2.0 * np.pi))
-REACH = 1.959964  # of a 95 % interval
+REACH = float(ndtri(0.975))  # of a 95 % interval
+TIE = 1e-6  # by which an interval that ends at a score is longer: others may be equal to it, as counts are
 SURE = 2.0  # standard errors
 # fewer rows say nothing about a factor on all variances; so many are believed, below but for a standard error
 FEW, MANY = 20, 200
@@ -88,7 +89,9 @@ class Scores:
         t = z2.shape[1]  # the worst of t targets looks worse than it is, as the largest of t normals (Blom)
         in_doubt = float(ndtri((t - 0.375) / (t + 0.25))) + (len(z2) < MANY)
         doubt = in_doubt * (0.95 * 0.05 / len(z2)) ** 0.5
-        of_targets = np.maximum(z2.mean(axis=0) - errors, np.quantile(z2, 0.95 - doubt, axis=0) / REACH**2)
+        of_targets = np.maximum(
+            z2.mean(axis=0) - errors, (1.0 + TIE) * np.quantile(z2, 0.95 - doubt, axis=0) / REACH**2
+        )
         return max(1.0, float(of_targets.max()))
 
     def error(self, values: np.ndarray) -> float:

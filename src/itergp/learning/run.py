@@ -81,6 +81,14 @@ class Timed:
             raise OutOfTime
 
 
+@dataclass(eq=False)
+class Share(Timed):
+    """A limit of its own for a part of the work."""
+
+    seconds: float | None
+    began: float = field(default_factory=lambda: time.perf_counter())
+
+
 @contextlib.contextmanager
 def ending(work: Any) -> Iterator[None]:
     """Notes in `work.ended` what stopped it early: the clock, the callback, or Ctrl-C."""

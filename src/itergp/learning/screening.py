@@ -21,6 +21,7 @@ from itergp.learning.candidates import (
     smoothed,
     start_of,
     with_linear,
+    with_one,
 )
 from itergp.learning.run import Run, Stage
 from itergp.learning.search import Search, Stages
@@ -51,6 +52,14 @@ def a_few(search: Search, rows: Rows) -> Rows | None:
     # the work grows with a power of the rows between the second and the third
     size = int(min(SCREENED, probe.n * (SHARE * search.left / all_of_it) ** 0.4))
     return few_of(rows, size, search.seed) if size >= min(FEWEST, rows.n) else None
+
+
+def near_each_other(search: Search, rows: Rows, few: Rows) -> Rows:
+    """As many rows that show short lengthscales: these, if they lie close enough."""
+    assert search.shorter is not None
+    if search.shorter.shown_by(few.X):
+        return few
+    return rows.some(search.shorter.near(rows.X, few.n, search.seed))
 
 
 def few_of(rows: Rows, count: int, seed: int) -> Rows:
@@ -86,10 +95,11 @@ def _linear(search: Search, few: Rows) -> None:
 def _with_one_lengthscale(search: Search, few: Rows) -> Candidate:
     """From short and from long ones: the best optimum of three parameters."""
     kernels = [one_lengthscale(FIRST, search.d, factor) for factor in LENGTHS]
-    found = [
-        search.learned(Candidate(FIRST + ONE, kernel, search.noise), few, exactly(search, few), TOLERANCE)
-        for kernel in kernels
-    ]
+    starts = [Candidate(FIRST + ONE, kernel, search.noise) for kernel in kernels]
+    if search.shorter is not None and search.shorter.shared:
+        one = search.elsewhere(FIRST + ONE)
+        starts.append(replace(one, kernel=with_one(one.kernel)))
+    found = [search.learned(start, few, exactly(search, few), TOLERANCE) for start in starts]
     return min(found, key=lambda one: one.objective)
 
 
@@ -100,6 +110,8 @@ def _with_each_its_own(search: Search, shared: Candidate, few: Rows) -> Candidat
     starts = [own]
     if not is_wide(own.kernel, few):
         starts.append(Candidate(FIRST, start_of(FIRST, search.d), search.noise))
+    if search.shorter is not None:
+        starts.append(search.elsewhere(FIRST))
     found = [search.learned(start, few, exactly(search, few), TOLERANCE) for start in starts]
     return min(found, key=lambda one: one.objective)
 

@@ -24,6 +24,7 @@ from itergp.learning.exact import exact
 from itergp.learning.heldout import HeldOut, LeaveOut
 from itergp.learning.parameters import RANGES, Objective, Ranges, Space
 from itergp.learning.run import Enough, Learned, OutOfTime, Record, Run, Stage, Timed
+from itergp.learning.shorter import Shorter
 from itergp.limits import EXACT_LIKELIHOOD_ROWS
 from itergp.linalg.compute import Compute
 
@@ -35,7 +36,8 @@ Stages = Callable[[Run], Iterator[Stage]]
 
 @dataclass(eq=False)
 class Search(Timed):
-    """Candidates by name; `best` is the one chosen so far, `held` what can be left out of all rows."""
+    """Candidates by name; `best` is the one chosen so far, `held` what can be left out of all rows, `shorter`
+    where else to start."""
 
     rows: Rows
     noise: Any
@@ -49,6 +51,7 @@ class Search(Timed):
     candidates: dict[str, Candidate] = field(default_factory=dict)
     best: Candidate | None = None
     held: HeldOut | LeaveOut | None = None
+    shorter: Shorter | None = None
     trace: list[Record] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
     scoring: float = 0.0  # seconds of the last prediction of held-out rows
@@ -69,6 +72,12 @@ class Search(Timed):
         self.candidates[candidate.name] = candidate
         return candidate
 
+    def elsewhere(self, name: str) -> Candidate:
+        """A candidate at the shorter lengthscales that were found."""
+        assert self.shorter is not None
+        noise = self.shorter.noise_of(self.rows, self.noise) if self.learn_noise else self.noise
+        return Candidate(name, self.shorter.kernel, noise)
+
     def likelihood(self, rows: Rows, noise: Any) -> Objective:
         """The exact one."""
         return summed(rows, noise, lambda of: exact(of, compute=self.compute, tick=self.tick))
@@ -82,6 +91,7 @@ class Search(Timed):
         ranges: Ranges = RANGES,
     ) -> Candidate:
         """The candidate after these stages, in units of these rows. There is time left to predict with it."""
+        ranges = ranges if self.shorter is None else self.shorter.within(ranges, rows.spread)
         space = Space.of(candidate.kernel, candidate.noise, rows, self.learn_noise, ranges=ranges)
         space = space.tied(*self.categories) if self.categories and candidate.tied else space
         limit = None if self.seconds is None else self.seconds - SCORES * self.scoring

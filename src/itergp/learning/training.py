@@ -3,6 +3,7 @@
 Without a limit in seconds the work is counted instead, so that the same data give the same bits.
 """
 
+import time
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -11,8 +12,9 @@ from numpy.typing import ArrayLike
 
 from itergp.data.rows import Rows
 from itergp.errors import InputError
-from itergp.learning.parameters import Space
+from itergp.learning.parameters import RANGES, Ranges, Space
 from itergp.learning.run import Learned, Record, Run, ending
+from itergp.learning.shorter import shorter
 from itergp.learning.stages import METHODS, a_sample, stages
 from itergp.linalg.blas import blas_threads
 from itergp.linalg.compute import Compute
@@ -20,6 +22,8 @@ from itergp.linalg.libraries import require_working_room
 from itergp.prior.kernel import Kernel
 from itergp.prior.parameters import parameters
 from itergp.validate import choice, noise_variance
+
+LIKELIHOODS = ("auto", "exact", "neighbours", "full-scale")  # the methods that look for other starts
 
 
 def learn(
@@ -61,10 +65,40 @@ def learn_rows(
     fixed: Collection[str] = (),
     seconds: float | None = None,
     seed: int = 0,
+    compute: Compute = Compute(),
+    **how: Any,
+) -> Learned:
+    """`learn`, for a `Rows`: X, centred y, counts and scatter in one. It begins at much shorter lengthscales
+    than given, if these are more likely by far."""
+    choice("method", method, METHODS)
+    kernel.check_features(rows.X.shape[1])
+    began, ranges = time.perf_counter(), RANGES
+    if method in LIKELIHOODS and not fixed:
+        known = None if learn_noise else float(np.mean(noise)) / max(rows.variance, 1e-300)
+        found = shorter(kernel, rows, known, seed, seconds, compute)
+        if found is not None:
+            ranges, kernel = found.within(RANGES, rows.spread), found.kernel
+            noise = found.noise_of(rows, noise) if learn_noise else noise
+    how |= {"seconds": seconds, "seed": seed, "compute": compute, "began": began, "ranges": ranges}
+    return learn_on(rows, kernel, noise, learn_noise, method, fixed=fixed, **how)
+
+
+def learn_on(
+    rows: Rows,
+    kernel: Kernel,
+    noise: Any,
+    learn_noise: bool = True,
+    method: str = "auto",
+    *,
+    fixed: Collection[str] = (),
+    seconds: float | None = None,
+    seed: int = 0,
     callback: Callable[[Record], Any] | None = None,
     compute: Compute = Compute(),
+    began: float | None = None,
+    ranges: Ranges = RANGES,
 ) -> Learned:
-    """`learn`, for a `Rows`: X, centred y, counts and scatter in one."""
+    """From the given values."""
     require_working_room()
     noise = _checked(noise, rows.t)
     choice("method", method, METHODS)
@@ -73,8 +107,9 @@ def learn_rows(
     known = list(parameters(kernel))
     if isinstance(fixed, str) or not set(fixed) <= set(known):
         raise InputError(f"fixed is {fixed!r}; expected a list of parameters, out of {known}.")
-    space = Space.of(kernel, noise, rows, learn_noise, fixed=fixed)
+    space = Space.of(kernel, noise, rows, learn_noise, ranges=ranges, fixed=fixed)
     run = Run(space, space.vector(kernel, noise), seconds, callback)
+    run.began = run.began if began is None else began
     with ending(run), blas_threads(compute.threads):
         for name, objective, iterations in stages(method, rows, run, seed, compute):
             run.minimise(name, objective, iterations)

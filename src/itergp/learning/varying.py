@@ -28,7 +28,7 @@ from itergp.data.rows import Rows, unmerged
 from itergp.learning.endings import Ending
 from itergp.learning.heldout import FEWER, HeldOut, LeaveOut
 from itergp.learning.run import OutOfTime
-from itergp.learning.training import learn_rows
+from itergp.learning.training import learn_on
 from itergp.limits import EXACT_LIKELIHOOD_ROWS, EXACT_ROWS
 from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick, no_tick
@@ -183,7 +183,7 @@ def learned_function(
     some = unmerged(found.X[few], (values - values.mean())[few])
     variance = LOG_CHI2_VARIANCE / t
     how: dict[str, Any] = {"seconds": seconds, "seed": seed, "compute": compute}
-    learned = learn_rows(some, 1.0 * Matern52(LENGTH * some.spread), variance, False, "exact", **how)
+    learned = learn_on(some, 1.0 * Matern52(LENGTH * some.spread), variance, False, "exact", **how)
     if learned.interrupted:
         raise KeyboardInterrupt
     kernel = learned.kernel
