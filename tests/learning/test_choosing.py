@@ -61,6 +61,29 @@ def test_the_best_on_held_out_rows_is_chosen_and_the_likelihood_where_they_canno
     assert chosen([unscored, Candidate("rbf", KERNEL, 0.1, objective=2.0)]) is unscored
 
 
+def test_a_linear_part_needs_the_likelihood_as_well():
+    """With features over many decades it was chosen by held-out rows alone, and erred by 150 where y has a
+    standard deviation of 1."""
+    line, curve = scored("rbf" + LINEAR, np.full(50, -1.0), 2.0), scored("rbf", np.full(50, -1.5), 1.9)
+    other = scored("matern12", np.full(50, -2.0), 3.0)
+    assert chosen([line, curve, other]) is curve
+    assert chosen([line, replace(curve, objective=2.1), other]).name == line.name
+    assert chosen([line, other]) is line
+
+
+@pytest.mark.parametrize(("n", "spent"), [(6, 2), (10, 5), (20, 5), (100, 3)])
+def test_intervals_hold_where_variances_are_learned_from_few_rows(n, spent):
+    """The oracle: least squares with as many free numbers as the hyper-parameters and the mean. A new error
+    is compared with the variance that the others seem to have."""
+    rng = np.random.default_rng([n, spent])
+    seem = rng.chisquare(n - spent, 200_000) / n
+    few = Candidate("rbf", KERNEL, 0.1, optimism=(spent - 1) / n)
+    rows = Rows.of(rng.standard_normal((n, 2)), rng.standard_normal(n))
+    inside = np.abs(rng.standard_normal(seem.size)) < 1.96 * np.sqrt(choosing._allowance(few, rows) * seem)
+    assert inside.mean() == pytest.approx(0.95, abs=0.002)
+    assert choosing._allowance(replace(few, optimism=0.0), rows) == 1.0
+
+
 def test_the_table_says_by_how_much_the_chosen_one_is_better():
     a, b = scored("rbf", np.full(50, -1.0)), scored("matern12", np.linspace(-3.0, -1.0, 50))
     table = considered([b, a, Candidate("matern32", KERNEL, 0.1)], a)

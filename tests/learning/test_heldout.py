@@ -115,6 +115,15 @@ def test_intervals_hold_after_rescaling_and_variances_never_shrink(n, size, seed
         assert scores.rescaled(factor).coverage >= 0.95 - doubt - 1.0 / n
 
 
+def test_an_interval_that_ends_at_a_count_has_it_inside():
+    """Of 200 rows 20 have the count 1, all others 0: it ended at 0.99999999, and held 84 % of new rows."""
+    errors = np.where(np.arange(200) < 20, 1.0, 0.0)[:, None] - 0.05
+    found = Scores(errors, np.full((200, 1), 0.01))
+    after = found.rescaled(found.factor)
+    assert norm.ppf(0.975) * after.variances[0, 0] ** 0.5 > 0.95
+    assert norm.ppf(0.975) * after.variances[0, 0] ** 0.5 < 0.9501
+
+
 def test_right_variances_stay_about_as_they_are():
     factors = [
         Scores(np.random.default_rng(seed).standard_normal((500, 1)), np.ones((500, 1))).factor

@@ -47,12 +47,17 @@ class Candidate:
     @property
     def profile(self) -> str:
         """The name of its smoothness."""
-        return self.name.removesuffix(LINEAR).removesuffix(ONE)
+        return self.curved.removesuffix(ONE)
+
+    @property
+    def curved(self) -> str:
+        """The name without a linear part."""
+        return self.name.removesuffix(LINEAR)
 
     @property
     def shares(self) -> bool:
         """Whether all features share one lengthscale."""
-        return self.name.removesuffix(LINEAR).endswith(ONE)
+        return self.curved.endswith(ONE)
 
     @property
     def score(self) -> float:
@@ -134,10 +139,14 @@ def rescaled(candidate: Candidate, factor: float) -> Candidate:
 def chosen(candidates: Sequence[Candidate], errors: float = SURE) -> Candidate:
     """The best on held-out rows; among those within some standard errors of it, the best by its objective.
 
-    By the objective alone, if not all of them have predicted these rows.
+    By the objective alone, if not all of them have predicted these rows. A linear part has to have the better
+    objective as well: far from most rows a line can be far off, with a variance as large, and the few
+    held-out rows there hardly tell.
     """
     if any(one.held is None for one in candidates):
         return min(candidates, key=lambda one: one.objective)
+    found = {one.name: one.objective for one in candidates}
+    candidates = [one for one in candidates if one.objective <= found.get(one.curved, np.inf)]
     best = max(candidates, key=lambda one: one.score)
     tied = [one for one in candidates if _tied(one, best, errors)]
     return min(tied, key=lambda one: one.objective)

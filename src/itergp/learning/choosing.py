@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from itergp.data.rows import Rows
 from itergp.learning.candidates import FIRST, ONE, Candidate, chosen, each_its_own, rescaled, start_of
@@ -38,7 +39,7 @@ SETTLED = 0.02  # nats per observation that more neighbours may change
 SHORT = 30.0  # seconds: below, fewer rows are held out
 # other smoothnesses that go on to more rows: within so many nats per observation of the best, at most so many
 CLOSE, OTHERS = 0.1, 2
-MOST_SPENT = 0.75  # of the degrees of freedom
+MOST_SPENT, FEWEST_DEGREES = 0.75, 3.0  # of freedom
 LAST_WORD = 0.25  # of the time, at most, that held-out rows take beyond it
 RESERVED = 0.05  # of the time, to predict held-out rows once if there is no time to choose
 LAST_EXACT = 3000  # rows: up to here what is left of the time goes to the exact likelihood of all of them
@@ -278,12 +279,21 @@ def _last_word(search: Search) -> None:
 
 
 def _rescale(search: Search) -> None:
-    """Scale and noise by one factor, where held-out errors say that all variances are off by it; or by the
-    degrees of freedom, where hyper-parameters are learned from few rows."""
+    """Scale and noise by one factor, where held-out errors say that all variances are off by it; or by what
+    is not known of them, where hyper-parameters are learned from few rows."""
     best = search.best
     if best is not None and best.held is not None and search.learn_noise:
-        spent = min(best.optimism, MOST_SPENT)
-        search.best = search.enter(rescaled(best, max(best.held.factor, 1.0 / (1.0 - spent))))
+        search.best = search.enter(rescaled(best, max(best.held.factor, _allowance(best, search.rows))))
+
+
+def _allowance(best: Candidate, rows: Rows) -> float:
+    """By what variances that were learned from all rows fall short: errors have the degrees of freedom that
+    the hyper-parameters and the mean leave, and 95 % intervals those of Student's distribution."""
+    if not best.optimism:
+        return 1.0
+    spent = min(best.optimism + 1.0 / rows.total, MOST_SPENT)
+    degrees = max(FEWEST_DEGREES, (1.0 - spent) * rows.total)
+    return float(stdtrit(degrees, 0.975) / ndtri(0.975)) ** 2 / (1.0 - spent)
 
 
 def _enough(search: Search, best: Candidate, rows: Rows) -> int:
