@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy.stats import norm
 
 from itergp.data.rows import Rows
 from itergp.learning.heldout import FEW, MANY, HeldOut, LeaveOut, Scores, blocks
