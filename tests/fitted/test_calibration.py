@@ -521,3 +521,17 @@ def test_nothing_but_the_groups_is_kept_where_each_row_is_an_observation():
     kept = model().fit(AGAIN, Y_AGAIN).fit_.observed
     assert isinstance(kept, Observed)
     np.testing.assert_array_equal(kept.sample.y, Y_AGAIN)
+
+
+def test_conformal_intervals_know_the_rounding_of_predictions():
+    """Of a smooth function without noise the mean errs by rounding, which rows left out by a formula do not
+    show: 95 % intervals held 46 to 82 %."""
+    inside = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1, 1, (1400, 3))
+        y = np.exp(X[:, 0]) * np.cos(X[:, 1]) + X[:, 2]
+        model = IterGPRegressor().fit(X[:400], y[:400])
+        low, high = model.interval(X[400:], 0.95, method="conformal")
+        inside.append(((low <= y[400:]) & (y[400:] <= high)).mean())
+    assert np.mean(inside) > 0.9

@@ -199,13 +199,17 @@ def inverse_factor(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
 def exact_without_each(posterior: Posterior, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The exact GP from all rows but one, at that one, for each of `rows` in turn.
 
-    With a = (K_hat^{-1})_ii: mean y_i - v_i / a, variance of the latent function 1 / a - N_i.
+    With a = (K_hat^{-1})_ii: mean y_i - v_i / a, variance of the latent function 1 / a - N_i. The mean of all
+    rows, as predictions compute it, has an error of rounding there, its distance to y_i - N_i v_i, which the
+    mean without a row has as well: without noise, it may be as large as the variance.
     """
     problem, v = posterior.problem, posterior.state.representer_weights[rows]
     a, X = (inverse_factor(posterior, rows) ** 2).sum(axis=0), problem.X[rows]
     k0 = problem.prior.var(X)
     latent = np.clip(1.0 / a - problem.N[rows], problem.variance_floor(k0), k0)
-    return problem.with_prior_mean(X, problem.b[rows] - (v.T / a).T), latent
+    without, of_all = (problem.b[rows] - (v.T * each).T for each in (1.0 / a, problem.N[rows]))
+    rounding = posterior.at(X).mean - problem.with_prior_mean(X, of_all)
+    return problem.with_prior_mean(X, without) + rounding, latent
 
 
 def without_observation(
