@@ -30,8 +30,8 @@ from itergp.validate import as_float64, choice
 START_NOISE = 0.1  # of the targets' variance, where learning begins
 GIVEN = Learning(Ending.NOT_ASKED)
 NO_FEATURES = (
-    "Nothing can be learned from X: every feature has the same value in all rows, so all have the same "
-    "prediction, about the mean of y. Check that X has the right columns, or add rows by `fit` or "
+    "Nothing can be learned from X: every feature has the same value in all rows (to 12 digits), so all have "
+    "the same prediction, about the mean of y. Check that X has the right columns, or add rows by `fit` or "
     "`partial_fit`."
 )
 NO_GROUPS = (
@@ -142,7 +142,11 @@ def hyperparameters(plan: Plan, clock: Clock, watch: Watch) -> Hyperparameters:
 
 def _nothing_to_learn(plan: Plan) -> str:
     """Said of data that hold no information."""
-    what = "y is a plane in X" if isinstance(plan.mean, LinearMean) else "y has the same value in every row"
+    what = (
+        "y is a plane in X"
+        if isinstance(plan.mean, LinearMean)
+        else "y has the same value in every row (to 12 digits)"
+    )
     what = "there is one row" if plan.data.total == 1 else what
     return (
         f"Nothing can be learned: {what}. Kernel and noise are starting values, and so are all standard "
