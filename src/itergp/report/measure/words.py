@@ -36,7 +36,9 @@ def _share(values: Json) -> str:
         else values["more"]["sentence"]
     )
     known = amount(*(share[name] for name in ("value", "error", "upper", "method", "points")))
-    return f"{known} of the variance at {where} is computational. {_hidden(values)}{more}"
+    return (
+        f"{known[:1].upper()}{known[1:]} of the variance at {where} is computational. {_hidden(values)}{more}"
+    )
 
 
 def _hidden(values: Json) -> str:
@@ -53,8 +55,9 @@ def _quality(values: Json, target: Json) -> str:
     m = target["metrics"]
     name = f"{target['name']}: " if len(values["targets"]) > 1 else ""
     r2 = "" if m["r2"][-1] is None else f"R2 {m['r2'][-1]:.3f}: "
+    the = "the" if name or r2 else "The"
     return (
-        f"{name}{r2}the typical error (RMSE) is {m['rmse'][-1]:.4g}, and {target['baseline']:.4g} if the "
+        f"{name}{r2}{the} typical error (RMSE) is {m['rmse'][-1]:.4g}, and {target['baseline']:.4g} if the "
         f"mean is predicted everywhere. The 95 % intervals contain {percent(m['coverage'][-1])} of "
         f"{_where(values)}.{_calibrated(m['coverage'][-1], values['points'])}"
     )
