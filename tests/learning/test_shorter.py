@@ -43,7 +43,7 @@ def exact(t, y, new):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_daily_cycle_of_many_days_is_found(seed):
-    """From the usual lengthscales the likelihood is flat: half of such fits ended as pure noise, with an
+    """From the usual lengthscales the likelihood is flat: some of such fits ended as pure noise, with an
     error of 0.7, by default and with a kernel that was named."""
     t, f, y, known = hours(45, seed)
     mean = exact(t[known, 0], y[known], t[~known, 0])
