@@ -87,14 +87,14 @@ def test_noise_that_was_to_vary_and_was_not_learned_for_want_of_time_is_warned_a
     monkeypatch.undo()
     from itergp.learning import varying
 
-    short = replace_ended(varying.learn_rows)
-    monkeypatch.setattr(varying, "learn_rows", short)
+    short = replace_ended(varying.learn_on)
+    monkeypatch.setattr(varying, "learn_on", short)
     monkeypatch.setattr(varying, "_better", lambda *what: False)
     assert CONSTANT in fitted(**how)[1]  # the time ran out within: what was seen says nothing
 
 
-def replace_ended(learn_rows):
-    return lambda *what, **how: replace(learn_rows(*what, **how), ended=Ending.BUDGET)
+def replace_ended(learn_on):
+    return lambda *what, **how: replace(learn_on(*what, **how), ended=Ending.BUDGET)
 
 
 def test_learning_that_ends_by_itself_has_converged():

@@ -87,6 +87,8 @@ def shorter(
     path = _path(kernel)
     if not path or "scale" not in parameters(kernel) or rows.n <= NEIGHBOURS:
         return None
+    if not 0 < rows.variance < np.inf:  # nothing is more likely anywhere
+        return None
     if rows.n > MOST_ROWS:
         chosen = np.random.default_rng([seed, rows.n, 9]).permutation(rows.n)[:MOST_ROWS]
         rows = rows.some(np.sort(chosen))

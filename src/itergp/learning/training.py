@@ -70,6 +70,8 @@ def learn_rows(
 ) -> Learned:
     """`learn`, for a `Rows`: X, centred y, counts and scatter in one. It begins at much shorter lengthscales
     than given, if these are more likely by far."""
+    require_working_room()
+    noise = _checked(noise, rows.t)
     choice("method", method, METHODS)
     kernel.check_features(rows.X.shape[1])
     began, ranges = time.perf_counter(), RANGES
@@ -98,11 +100,8 @@ def learn_on(
     began: float | None = None,
     ranges: Ranges = RANGES,
 ) -> Learned:
-    """From the given values."""
+    """From the given values, which are sound."""
     require_working_room()
-    noise = _checked(noise, rows.t)
-    choice("method", method, METHODS)
-    kernel.check_features(rows.X.shape[1])
     rows, _ = a_sample(rows, seed)
     known = list(parameters(kernel))
     if isinstance(fixed, str) or not set(fixed) <= set(known):
