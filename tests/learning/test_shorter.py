@@ -5,7 +5,7 @@ import pytest
 import scipy.linalg
 from scipy.optimize import minimize
 
-from itergp import IterGPRegressor
+from itergp import RBF, Constant, IterGPRegressor, Linear, Periodic
 from itergp.data.rows import Rows
 from itergp.learning.candidates import FIRST, start_of
 from itergp.learning.shorter import lengthscales, shorter
@@ -105,3 +105,22 @@ def test_it_is_about_the_feature_in_which_the_function_turns_and_within_a_factor
     near = X[found.near(X, 200, 0)][:, 0]
     assert 150 < near.size <= 200
     assert np.median(np.diff(np.sort(near))) < 1.5 / t.std()  # hour by hour
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        1.0 * RBF([1.0, 2.0]).on([0, 2]),
+        1.0 * Linear(np.ones(3)),
+        RBF(1.0),
+        1.0 * RBF(1.0) + 1.0 * RBF(3.0),
+        1.0 * Periodic(1.0, 2.0),
+        Constant(1.0),
+    ],
+    ids=str,
+)
+def test_other_kernels_begin_where_they_are_told(kernel):
+    t, _, y, _ = hours(45, 0)
+    X = np.column_stack([t, t % 7, t % 5])
+    rows = Rows.of((X - X.mean(axis=0)) / X.std(axis=0), y)
+    assert shorter(kernel, rows, None, 0) is None

@@ -101,8 +101,6 @@ def _choose(search: Search, method: str) -> None:
 def _elsewhere(search: Search, rows: Rows) -> Shorter | None:
     """Shorter lengthscales to start from."""
     kernel = start_of(FIRST, search.d)
-    if is_wide(kernel, rows):
-        return None
     noise = None if search.learn_noise else float(np.mean(search.noise)) / rows.variance
     return shorter(kernel, rows, noise, search.seed, search.seconds, search.compute)
 

@@ -15,8 +15,9 @@ from scipy.spatial import cKDTree
 
 from itergp.data.rows import Rows
 from itergp.learning.neighbours import NeighbourLikelihood
-from itergp.learning.parameters import Ranges
+from itergp.learning.parameters import Ranges, is_composite
 from itergp.learning.run import OutOfTime, Share
+from itergp.learning.wide import is_wide
 from itergp.linalg.compute import Compute
 from itergp.linalg.engines import Tick
 from itergp.prior.kernel import Kernel
@@ -84,14 +85,12 @@ def shorter(
 ) -> Shorter | None:
     """From a kernel with a scale and usual lengthscales; None if nothing speaks for shorter ones. `noise` is
     a share of the variance, if it is known. Of `seconds`, a share is for this."""
-    path = _path(kernel)
-    if not path or "scale" not in parameters(kernel) or rows.n <= NEIGHBOURS:
-        return None
-    if not 0 < rows.variance < np.inf:  # nothing is more likely anywhere
+    if not _applies(kernel, rows) or rows.n <= NEIGHBOURS or not 0 < rows.variance < np.inf:
         return None
     if rows.n > MOST_ROWS:
         chosen = np.random.default_rng([seed, rows.n, 9]).permutation(rows.n)[:MOST_ROWS]
         rows = rows.some(np.sort(chosen))
+    path = _path(kernel)
     d, usual = rows.X.shape[1], parameters(kernel)[path]
     directions = [np.ones(d)]
     if 1 < d <= EACH and np.size(usual) == d:
@@ -167,7 +166,14 @@ def _nearest(given: NeighbourLikelihood, usual: Any, moved: np.ndarray) -> float
     return float(np.median(away)) if away.size else np.inf
 
 
+def _applies(kernel: Kernel, rows: Rows) -> bool:
+    """Whether it is a scale times one stationary kernel of all features. Composite ones and wide tables have
+    other starts."""
+    if not kernel.stationary or is_composite(kernel) or is_wide(kernel, rows):
+        return False
+    found, (term, *more) = parameters(kernel), kernel.terms()
+    return not more and term.columns is None and "scale" in found and f"{term.path}lengthscale" in found
+
+
 def _path(kernel: Kernel) -> str:
-    """Of its lengthscales; "" if there are none, or several."""
-    paths = [path for path in parameters(kernel) if path.endswith("lengthscale")]
-    return paths[0] if len(paths) == 1 else ""
+    return f"{kernel.terms()[0].path}lengthscale"

@@ -42,7 +42,8 @@ def learn(
     callback: Callable[[Record], Any] | None = None,
     compute: Compute = Compute(),
 ) -> Learned:
-    """Learn the kernel's parameters and the noise from data, starting at the given values.
+    """Learn the kernel's parameters and the noise from data, starting at the given values, unless much
+    shorter lengthscales are more likely by far.
 
     y is already centred by the prior mean. Row i stands for counts[i] observations with the same input and
     mean y[i], and `scatter` is the sum of squares around these means. With one `noise` per target, each is
